@@ -43,15 +43,15 @@ def findings(d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str, 
 
 def trained_on_noise(d: "Diagnosis", scale: float = 1.0) -> bool:
     """Whether the network seems to have been trained on noise. scale: range of the inputs."""
-    at = next((one for one in d.levels if one.sigma == d.matches), d.clean)
-    expects = d.clean.sharpness < TOO_SURE and at.sharpness > BETTER * d.clean.sharpness
+    matched = next((level for level in d.levels if level.sigma == d.matches), d.clean)
+    expects = d.clean.sharpness < TOO_SURE and matched.sharpness > BETTER * d.clean.sharpness
     return d.matches > LITTLE * scale or expects
 
 
 def lost(d: "Diagnosis") -> list[Level]:
     """Levels, of the first norm, of noise that the network does not stand."""
-    first = (one for one in d.levels if one.norm == d.levels[0].norm)
-    return [one for one in first if one.abstained >= MOSTLY or one.certified < MOSTLY * d.clean.smoothed]
+    first = (level for level in d.levels if level.norm == d.levels[0].norm)
+    return [level for level in first if level.abstained >= MOSTLY or level.certified < MOSTLY * d.clean.smoothed]
 
 
 def _share(share: float, upper: bool = False) -> str:
@@ -59,39 +59,39 @@ def _share(share: float, upper: bool = False) -> str:
 
 
 def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
-    said = f"Without noise it answers {_share(d.clean.accuracy)} correctly."
+    words = f"Without noise it answers {_share(d.clean.accuracy)} correctly."
     if trained_on_noise(d, scale):
-        said += (
+        words += (
             f" It copes with noise like a network that was trained on it, of about {d.matches:.2g}: up to there its "
             "confidence matches its accuracy."
         )
     else:
         limit = f", or with {d.matches:.2g} at most" if d.matches > 0 else ""
-        said += (
+        words += (
             f" It seems to have been trained without noise{limit}: with more noise, its accuracy falls but its "
             "confidence does not."
         )
     if d.trained is not None:
-        said += f" Its file says that it was trained with {d.trained:g}."
-    yield said
+        words += f" Its file says that it was trained with {d.trained:g}."
+    yield words
 
 
 def _abstention(d: "Diagnosis", most: float, scale: float, images: bool) -> Iterator[str]:
     """Why inputs abstain, at the noise that is usual in the field and beyond what the network tolerates."""
-    first = [one for one in d.levels if one.norm == d.levels[0].norm]
+    first = [level for level in d.levels if level.norm == d.levels[0].norm]
     too_much = lost(d)
     if too_much:
-        one = too_much[0]
+        level = too_much[0]
         yield (
-            f"From noise of {one.sigma:.3g} on, {_fate(one)}: its accuracy on noisy inputs is {_share(one.accuracy)} "
-            f"there (chance: {of_chance(d.chance)}). A smoothed classifier is the vote over noisy inputs, and a vote "
-            "of wrong answers is wrong, or too close to prove."
+            f"From noise of {level.sigma:.3g} on, {_fate(level)}: its accuracy on noisy inputs is "
+            f"{_share(level.accuracy)} there (chance: {of_chance(d.chance)}). A smoothed classifier is the vote over "
+            "noisy inputs, and a vote of wrong answers is wrong, or too close to prove."
         )
-    one_class = [one for one in first if one.largest_class > max(2 * most, MOSTLY)]
+    one_class = [level for level in first if level.largest_class > max(2 * most, MOSTLY)]
     if one_class:
-        one = one_class[0]
+        level = one_class[0]
         yield (
-            f"From noise of {one.sigma:.3g} on it gives {_share(one.largest_class)} of all noisy inputs the same "
+            f"From noise of {level.sigma:.3g} on it gives {_share(level.largest_class)} of all noisy inputs the same "
             "answer: certificates there are large and mean nothing."
         )
     if too_much and not trained_on_noise(d, scale):
@@ -130,10 +130,10 @@ def _choice(d: "Diagnosis") -> Iterator[str]:
         "anisotropic": "the shape of the noise is chosen for each input",
         "isotropic": "the network gives no gradients, so that only the strength of the noise is chosen for each input",
     }
-    both = len({one.norm for one in d.levels}) > 1
+    both_norms = len({level.norm for level in d.levels}) > 1
     yield (
         f"Recommended: noise {r.sigma:.3g}, the one with the largest mean radius among those that certify nearly as "
-        f"many as any ({_share(best.certified)}); {r.norm}{': ' + why[r.norm] if both else ''}; {r.method}: "
+        f"many as any ({_share(best.certified)}); {r.norm}{': ' + why[r.norm] if both_norms else ''}; {r.method}: "
         f"{how[r.method]}, which alone is {OWN}. With a memory it is {ADMITTED}; where none can be kept, or answers "
         f"must be {EVERYONE}: fixed."
     )
@@ -141,4 +141,4 @@ def _choice(d: "Diagnosis") -> Iterator[str]:
 
 def _recommended(d: "Diagnosis") -> Level:
     r = d.recommendation
-    return next(one for one in d.levels if (one.sigma, one.norm) == (r.sigma, r.norm))
+    return next(level for level in d.levels if (level.sigma, level.norm) == (r.sigma, r.norm))

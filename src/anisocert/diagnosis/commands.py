@@ -38,11 +38,11 @@ def certifying(
     if numerics.grid is None and finer != GRID:  # one that was asked for stays
         numerics = replace(numerics, grid=finer)
     classes = None if job.metadata.get("num_classes") else c.num_classes
-    chosen: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "sigma": sigma, "norm": norm, "method": method, "num_classes": classes, "inputs": None, "device": None,
         "memory": memory, "codebook": None, "selector": None, "numerics": numerics,
     }  # fmt: skip
-    return replace(c, **(chosen | changes)).command(Path(out))
+    return replace(c, **(settings | changes)).command(Path(out))
 
 
 def remedies(job: Job, sigma: float, norm: str, method: str) -> Iterator[Remedy]:
@@ -56,22 +56,22 @@ def remedies(job: Job, sigma: float, norm: str, method: str) -> Iterator[Remedy]
     if c.layout == CHANNELS_FIRST:  # of the data, which `anisocert train` does not ask about
         return
     sigma = float(f"{sigma:.3g}")
-    found = []
+    trainings = []
     if takes(shape[0], shape):
         file = "DENOISER/last.safetensors"
         then = certifying(job, sigma, norm, method, "RUN-DENOISER", "memory-DENOISER.sqlite", denoise=file)
         what = "A denoiser in front of it, which itself stays as it is"
-        found.append(Remedy(what, (_training(job, "denoiser", sigma, norm), then)))
+        trainings.append(Remedy(what, (_training(job, "denoiser", sigma, norm), then)))
     if isinstance(job.model, Normalized) and job.model.architecture is not None:  # else it could not be kept in a file
-        made = {"model": "DISTILLATION/last.safetensors"} | dict.fromkeys(("num_classes", "model_id", *READING))
-        then = certifying(job, sigma, norm, method, "RUN-DISTILLATION", "memory-DISTILLATION.sqlite", **made)
+        changes = {"model": "DISTILLATION/last.safetensors"} | dict.fromkeys(("num_classes", "model_id", *READING))
+        then = certifying(job, sigma, norm, method, "RUN-DISTILLATION", "memory-DISTILLATION.sqlite", **changes)
         what = "Or fine-tuning: it learns to say under noise what it says without, and needs no labels"
-        found.append(Remedy(what, (_training(job, "distillation", sigma, norm), then)))
-    if found and "train" not in (splits(c.data) or ("train",)):
+        trainings.append(Remedy(what, (_training(job, "distillation", sigma, norm), then)))
+    if trainings and "train" not in (splits(c.data) or ("train",)):
         if Path(c.data).is_file():  # of test examples
             return
         yield _more_data(job)
-    yield from found
+    yield from trainings
 
 
 def _training(job: Job, recipe: str, sigma: float, norm: str) -> str:
@@ -83,10 +83,10 @@ def _training(job: Job, recipe: str, sigma: float, norm: str) -> str:
 
 def _more_data(job: Job) -> Remedy:
     """A train split, which only prepared data may lack, from the folder that was prepared, in the same way."""
-    data, how = job.configuration.data, job.examples.preparation
+    data, preparation = job.configuration.data, job.examples.preparation
     usual = {"resize": imagenet.RESIZE, "crop": imagenet.CROP}
     typed: dict[str, Any] = {} if data == "imagenet" else {"out": data}
-    typed |= {name: how[name] for name, value in usual.items() if how[name] not in (None, value)}
+    typed |= {name: preparation[name] for name, value in usual.items() if preparation[name] not in (None, value)}
     options = flags(typed | {"test-every": TEST_EVERY, "force": True})
     return Remedy(
         f"Training needs a train split, which {data} does not have. This prepares the images of FOLDER again, one in "

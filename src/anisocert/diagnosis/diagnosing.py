@@ -105,16 +105,16 @@ def diagnose(
     network = c.network(job.model, device, replace(c.numerics, compile=False))
     sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids, c.seed, c.outputs)
     scale = span(chunk.x)
-    trained = job.metadata.get("sigma")
-    known = float(trained) if isinstance(trained, int | float) else None
-    grid = sigmas or sorted({*(float(f"{scale * sigma:.3g}") for sigma in GRID), *([known] if known else [])})
+    stated = job.metadata.get("sigma")
+    trained = float(stated) if isinstance(stated, int | float) else None
+    grid = sigmas or sorted({*(float(f"{scale * sigma:.3g}") for sigma in GRID), *([trained] if trained else [])})
     (clean,) = probe(network, sample, "l2", [TINY * scale], c.plan(), votes=1)
     on_step()
     levels = list[Level]()
-    for one in chain.from_iterable(probe(network, sample, norm, grid, c.plan(), votes) for norm in norms):
-        levels.append(one)
+    for level in chain.from_iterable(probe(network, sample, norm, grid, c.plan(), votes) for norm in norms):
+        levels.append(level)
         on_step()
-    matches = matching_noise(clean, [one for one in levels if one.norm == norms[0]])
+    matches = matching_noise(clean, [level for level in levels if level.norm == norms[0]])
     most = float(np.bincount(sample.y).max() / len(sample.y))
     best = _best(levels, most)
     shaped = _with_gradients(job, network, sample)
@@ -126,18 +126,18 @@ def diagnose(
     useful = useful and not doubt
     command = certifying(job, best.sigma, best.norm, method) if useful else ""
     recommended = Recommendation(best.sigma, best.norm, method, useful, command)
-    found = Diagnosis(
-        c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, known,
+    diagnosis = Diagnosis(
+        c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, trained,
         costs, speed, recommended, (), capture(network, sample, norms[0], c.plan(), votes, c.seed),
     )  # fmt: skip
-    lost = words.lost(found)
-    if shaped is not None and lost and not doubt and not words.trained_on_noise(found, scale):
+    lost = words.lost(diagnosis)
+    if shaped is not None and lost and not doubt and not words.trained_on_noise(diagnosis, scale):
         sigma = max(lost[0].sigma, USUAL_NOISE * scale)
-        found = replace(found, remedies=tuple(remedies(job, sigma, lost[0].norm, method)))
-    selector = () if found.captured is None else capture_words(found.captured)
-    others = beyond_denoiser(job.model, job.metadata, best.norm, best.sigma) if useful else []
-    said = words.findings(found, c.plan(), most, scale, doubt, images=len(job.examples.shape) == 3)
-    return replace(found, findings=(*said, *(f"At that noise {one}." for one in others), *selector))
+        diagnosis = replace(diagnosis, remedies=tuple(remedies(job, sigma, lost[0].norm, method)))
+    selector = () if diagnosis.captured is None else capture_words(diagnosis.captured)
+    cautions = beyond_denoiser(job.model, job.metadata, best.norm, best.sigma) if useful else []
+    findings = words.findings(diagnosis, c.plan(), most, scale, doubt, images=len(job.examples.shape) == 3)
+    return replace(diagnosis, findings=(*findings, *(f"At that noise {caution}." for caution in cautions), *selector))
 
 
 def _best(levels: Sequence[Level], most: float) -> Level:
@@ -145,13 +145,13 @@ def _best(levels: Sequence[Level], most: float) -> Level:
 
     An l2 ball contains the l1 ball of its radius: l1 is worth having only where it reaches clearly farther.
     """
-    fair = [one for one in levels if one.largest_class <= max(ONE_CLASS * most, 0.5)] or list(levels)
+    fair = [level for level in levels if level.largest_class <= max(ONE_CLASS * most, 0.5)] or list(levels)
     chosen = []
-    for norm in dict.fromkeys(one.norm for one in fair):
-        same = [one for one in fair if one.norm == norm]
-        enough = ALMOST * max(one.certified for one in same)
-        chosen.append(max((one for one in same if one.certified >= enough), key=lambda one: one.mean_radius))
-    return max(chosen, key=lambda one: one.mean_radius * (FARTHER if one.norm == "l2" else 1.0))
+    for norm in dict.fromkeys(level.norm for level in fair):
+        same = [level for level in fair if level.norm == norm]
+        enough = ALMOST * max(level.certified for level in same)
+        chosen.append(max((level for level in same if level.certified >= enough), key=lambda level: level.mean_radius))
+    return max(chosen, key=lambda level: level.mean_radius * (FARTHER if level.norm == "l2" else 1.0))
 
 
 def _with_gradients(job: Job, network: Network, sample: Sample) -> Job | None:
@@ -173,13 +173,13 @@ def _costs(
     """What each method costs per input, when many are certified. shaped: the job of the last one."""
     costs, speed = [], 0.0
     for method in COMPARED:
-        whose = shaped if method == "anisotropic" else job
-        if whose is not None:
-            chosen = replace(
+        method_job = shaped if method == "anisotropic" else job
+        if method_job is not None:
+            configuration = replace(
                 job.configuration, method=method, norm=best.norm, sigma=best.sigma, codebook=None, selector=None,  # type: ignore[arg-type]
             )  # fmt: skip
-            found = forecast(replace(whose, configuration=chosen), device, 100)
-            costs.append(Cost(method, found.total // found.inputs, found.seconds / found.inputs))
-            speed = speed or found.votes_per_second
+            estimate = forecast(replace(method_job, configuration=configuration), device, 100)
+            costs.append(Cost(method, estimate.total // estimate.inputs, estimate.seconds / estimate.inputs))
+            speed = speed or estimate.votes_per_second
         on_step()
     return tuple(costs), speed

@@ -13,27 +13,27 @@ def write_figure(diagnosis: Diagnosis, out: Path, force: bool) -> None:
 
     force: in place of a file that is not ours.
     """
-    norms = list(dict.fromkeys(one.norm for one in diagnosis.levels))
+    norms = list(dict.fromkeys(level.norm for level in diagnosis.levels))
     with styled():
         figure = new_figure(3.2 * len(norms) + 0.4, 4.6)
         axes = figure.subplots(2, len(norms), sharex="col", squeeze=False)
         for (above, below), norm in zip(axes.T, norms, strict=True):
-            levels = [one for one in diagnosis.levels if one.norm == norm]
-            at = [one.sigma for one in levels]
+            levels = [level for level in diagnosis.levels if level.norm == norm]
+            at = [level.sigma for level in levels]
             for name, values, colour in (
-                ("noisy inputs answered correctly", [one.accuracy for one in levels], "#7a7f87"),
-                ("certified correctly with fixed noise (estimate)", [one.certified for one in levels], "#0b63a8"),
-                ("abstained", [one.abstained for one in levels], "#b3382c"),
+                ("noisy inputs answered correctly", [level.accuracy for level in levels], "#7a7f87"),
+                ("certified correctly with fixed noise (estimate)", [level.certified for level in levels], "#0b63a8"),
+                ("abstained", [level.abstained for level in levels], "#b3382c"),
             ):
                 above.plot(at, [100 * value for value in values], marker="o", markersize=2.5, color=colour, label=name)
             above.axhline(100 * diagnosis.chance, color="#bbbbbb", linestyle=":", linewidth=0.9)
             above.set_ylim(0, 102)
             above.set_title(f"{norm}, {usual(norm).title} noise")
-            below.plot(at, [one.farthest for one in levels], color="#bbbbbb", label="at best")
+            below.plot(at, [level.farthest for level in levels], color="#bbbbbb", label="at best")
             below.plot(
-                at, [one.mean_radius for one in levels], marker="o", markersize=2.5, color="#0b63a8", label="mean"
+                at, [level.mean_radius for level in levels], marker="o", markersize=2.5, color="#0b63a8", label="mean"
             )
-            below.set_ylim(0, 1.15 * max(1e-9, *(one.mean_radius for one in levels)) * 2)
+            below.set_ylim(0, 1.15 * max(1e-9, *(level.mean_radius for level in levels)) * 2)
             below.set_xscale("log")
             ticks = at[:: 1 + len(at) // 8]
             below.set_xticks(ticks, [f"{sigma:.2g}" for sigma in ticks])

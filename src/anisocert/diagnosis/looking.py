@@ -100,14 +100,14 @@ class Look:
         right, mended = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.mended))
         where = "Under the noise" if self.noisy else "Without any noise"
         chance = of_chance(self.chance)
-        found = f"{where} it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
+        finding = f"{where} it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
         if self.one_answer and not self.low:
-            found = f"{where} it gives all of {self.inputs} sampled inputs one class, which {right} of them have"
+            finding = f"{where} it gives all of {self.inputs} sampled inputs one class, which {right} of them have"
         if self.normalization:
-            wrong = "something before the noise is wrong" if self.guessing else "its normalisation seems to be missing"
-            return f"{found}: {wrong}. With {self.normalization} it answers {mended} correctly."
-        look = "the normalisation (--mean, --std, --layout), the order of the classes, and the range of the inputs"
-        return f"{found}: something before the noise is wrong. Look at {look}."
+            cause = "something before the noise is wrong" if self.guessing else "its normalisation seems to be missing"
+            return f"{finding}: {cause}. With {self.normalization} it answers {mended} correctly."
+        suspects = "the normalisation (--mean, --std, --layout), the order of the classes, and the range of the inputs"
+        return f"{finding}: something before the noise is wrong. Look at {suspects}."
 
 
 def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
@@ -116,8 +116,8 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     smoothing: where something seems wrong without noise, the inputs are tried with this noise too, as the network may
     have been trained on that alone. Default: the job's.
     """
-    examples, count = job.examples, job.configuration.num_classes
-    if not examples.labelled or count is None:
+    examples, classes = job.examples, job.configuration.num_classes
+    if not examples.labelled or classes is None:
         return None
     if (sampled := _sampled(job)) is None:
         return None
@@ -125,22 +125,22 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     y = torch.tensor(labels, device="cpu")
     own = job.metadata.get("mean") is not None or job.configuration.denoise is not None or is_told(model)
     tried = () if own else tuple(_normalizations(examples))
-    clean = _looked(model, x, y, level, count, tried)
+    clean = _looked(model, x, y, level, classes, tried)
     if clean is None or not clean.doubt:
         return clean
     smoothing = smoothing or job.configuration.smoothing()
     with_noise = _with_noise(x, smoothing)
     if _same_scores(model, torch.cat([x, x / 255, 255 * x, with_noise]), float(smoothing.theta.max())):
         return replace(clean, constant=True)
-    noisy = _looked(model, with_noise, y, float(smoothing.theta.max()), count, tried)
+    noisy = _looked(model, with_noise, y, float(smoothing.theta.max()), classes, tried)
     most = float(np.unique(labels, return_counts=True)[1].max() / len(labels))
     return replace(noisy, noisy=True) if noisy is not None and noisy.knowing(most) else clean
 
 
 def warn_if_wrong(job: Job) -> None:
     """Warn, before hours are spent on it, if a network seems not to get its inputs as it was trained on them."""
-    found = look(job)
-    for doubt in (found.doubt if found is not None else "", rounding_doubt(job), outputs_doubt(job)):
+    answers = look(job)
+    for doubt in (answers.doubt if answers is not None else "", rounding_doubt(job), outputs_doubt(job)):
         if doubt:
             warnings.warn(doubt, AnisocertWarning, stacklevel=2)
 
@@ -193,13 +193,13 @@ def _looked(
     """level: of the noise in x, which a network may be told. None where the network does not run."""
     if (answers := _answers(model, x, level, classes)) is None:
         return None
-    found = Look(_share(answers, y), 1 / classes, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
-    mended, two = max(((_share_with(two, model, x, y), two) for two in tried), default=(0.0, ((), ())))
-    if mended < found.accuracy + max(BETTER, AT_LEAST / len(y)):
-        return found
-    mean, std = (",".join(f"{value:.4g}" for value in values) for values in two)
+    plain = Look(_share(answers, y), 1 / classes, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
+    mended, best = max(((_share_with(pair, model, x, y), pair) for pair in tried), default=(0.0, ((), ())))
+    if mended < plain.accuracy + max(BETTER, AT_LEAST / len(y)):
+        return plain
+    mean, std = (",".join(f"{value:.4g}" for value in values) for values in best)
     bytes_ = "inputs of 0 to 255 (by a package.module:function that multiplies them)"
-    return replace(found, normalization=f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended=mended)
+    return replace(plain, normalization=f"--mean {mean} --std {std}" if any(best[0]) else bytes_, mended=mended)
 
 
 def _same_scores(model: nn.Module, x: Tensor, level: float) -> bool:

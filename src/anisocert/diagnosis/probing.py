@@ -31,8 +31,8 @@ def span(x: NDArray[np.float32]) -> float:
     """
     if float(x.min()) >= 0 and float(x.max()) <= 1:
         return 1.0
-    each = x.reshape(len(x), -1) if x.ndim == 2 else x.reshape(-1, 1)
-    return float(np.median(np.ptp(each, 0))) or float(np.ptp(x)) or 1.0
+    features = x.reshape(len(x), -1) if x.ndim == 2 else x.reshape(-1, 1)
+    return float(np.median(np.ptp(features, 0))) or float(np.ptp(x)) or 1.0
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def matching_noise(clean: Level, levels: Sequence[Level]) -> float:
     falls but its confidence does not. One that is never sure of anything is calibrated everywhere: noise under which
     most inputs would not be certified is none that it copes with. levels: of one norm, in rising order.
     """
-    answered = itertools.takewhile(lambda one: one.abstained < MOSTLY, levels)
-    known = [(0.0, clean.sharpness)] + [(one.sigma, one.sharpness) for one in answered]
-    wanted = CALIBRATED * min(1.0, max(sharpness for _, sharpness in known))
-    return max(sigma for sigma, sharpness in known if sharpness >= wanted)
+    answered = itertools.takewhile(lambda level: level.abstained < MOSTLY, levels)
+    candidates = [(0.0, clean.sharpness)] + [(level.sigma, level.sharpness) for level in answered]
+    threshold = CALIBRATED * min(1.0, max(sharpness for _, sharpness in candidates))
+    return max(sigma for sigma, sharpness in candidates if sharpness >= threshold)

@@ -51,8 +51,8 @@ class Line:
 
     def __post_init__(self) -> None:
         if self.idx < 0 or self.predict < ABSTAIN or self.label < UNLABELLED:
-            told = f"{self.idx}, {self.predict} and {self.label}"
-            raise ArgumentError(f"expected idx >= 0, predict >= -1 and label >= -1, got {told}")
+            values = f"{self.idx}, {self.predict} and {self.label}"
+            raise ArgumentError(f"expected idx >= 0, predict >= -1 and label >= -1, got {values}")
         sizes = [size for size in (self.radius, self.radius_proxy) if size is not None]
         if not all(isfinite(size) and size >= 0 for size in sizes):
             raise ArgumentError(f"expected radii that are finite and not negative, got {sizes}")
@@ -101,9 +101,9 @@ def read_tsv(path: Path) -> TsvFile:
     # Descendants of these codes add columns of their own: what is known is read, wherever it stands.
     form = next((name for name, names in reversed(HEADERS.items()) if set(names) <= set(header)), None)
     if form is None:
-        known = "; ".join(f"{name}: {' '.join(names)}" for name, names in HEADERS.items())
-        raise ArgumentError(f"expected the columns of one of ({known}) in {path}, got {' '.join(header)!r}")
-    found: dict[int, Line] = {}
+        layouts = "; ".join(f"{name}: {' '.join(names)}" for name, names in HEADERS.items())
+        raise ArgumentError(f"expected the columns of one of ({layouts}) in {path}, got {' '.join(header)!r}")
+    lines: dict[int, Line] = {}
     said, cut = dict[str, str](), False
     for number, fields in rows[1:]:
         values = [text.strip() for text in fields]
@@ -119,11 +119,11 @@ def read_tsv(path: Path) -> TsvFile:
         own = {name: value for name, value in zip(header, values, strict=True) if name in (*OURS, ANSWERED)}
         if (said := said or own) != own:
             raise ArgumentError(f"{path}, line {number}: expected {said} as in the lines above, got {own}")
-        if replace(found.setdefault(line.idx, line), seconds=line.seconds) != line:
+        if replace(lines.setdefault(line.idx, line), seconds=line.seconds) != line:
             raise ArgumentError(
                 f"{path}, line {number}: expected the result that idx {line.idx} has above, got another"
             )
-    return TsvFile(form, tuple(found[number] for number in sorted(found)), cut, said)
+    return TsvFile(form, tuple(lines[idx] for idx in sorted(lines)), cut, said)
 
 
 def write_tsv(
@@ -155,10 +155,10 @@ def seconds(text: str) -> float:
         return value
     days, hours, minutes, rest = clock.groups()
     try:
-        whole = timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(rest))
+        duration = timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(rest))
     except (OverflowError, ValueError) as error:
         raise ArgumentError(f"expected a time, got {text[:100]!r}") from error
-    return whole.total_seconds()
+    return duration.total_seconds()
 
 
 def rounded_down(value: float, digits: int | None) -> str:
@@ -175,11 +175,11 @@ def _line(header: tuple[str, ...], fields: list[str]) -> Line:
     values = dict(zip(header, (field.strip() for field in fields), strict=True))
     if values["correct"] not in ("0", "1", "True", "False"):
         raise ArgumentError(f"expected correct 0 or 1, got {values['correct']!r}")
-    more = {name: _number(name, values[name]) for name in ("radius_proxy", "sigma", "min_sigma") if name in values}
+    optional = {name: _number(name, values[name]) for name in ("radius_proxy", "sigma", "min_sigma") if name in values}
     return Line(
         idx=_whole("idx", values["idx"]), label=_whole("label", values["label"]),
         predict=_whole("predict", values["predict"]), radius=_number("radius", values["radius"]),
-        correct=values["correct"] in ("1", "True"), seconds=seconds(values["time"]), **more,
+        correct=values["correct"] in ("1", "True"), seconds=seconds(values["time"]), **optional,
     )  # fmt: skip
 
 

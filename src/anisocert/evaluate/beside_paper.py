@@ -25,32 +25,34 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
     sigma: the paper's table of this noise level alone, and our runs of it; without, over all levels by both rules. None
     where the paper has no such data.
     """
-    told = published(comparison.data, comparison.norm, comparison.recipe, sigma)
-    if told is None:
+    paper = published(comparison.data, comparison.norm, comparison.recipe, sigma)
+    if paper is None:
         return None
     chosen = tuple(entry for entry in comparison.entries if sigma in (None, entry.before.sigma))
     families = list(replace(comparison, entries=chosen).families(least=1))
-    levels = sorted({one.sigma for family in families for one in family if one.sigma is not None})
+    levels = sorted({results.sigma for family in families for results in family if results.sigma is not None})
     rule = "oracle" if sigma is None else f"{sigma:g}"
     rows: list[tuple[Cell, ...]] = []
-    for method, row in told.rows.items():
-        ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii, levels)]
-        if ours:
+    for method, row in paper.rows.items():
+        lines = [
+            line for family in families if family[0].method == method for line in _ours(family, paper.radii, levels)
+        ]
+        if lines:
             # its memory abstains; of what it prints for input-dependent noise, more cannot be true
-            whose = NOBODY if sigma is None else EVERYONE if method in SAME_FOR_ALL else OR_ABSTAINS
+            whom = NOBODY if sigma is None else EVERYONE if method in SAME_FOR_ALL else OR_ABSTAINS
             rows += [
-                (Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), Cell(whose), *their_numbers(row)),
-                *ours,
+                (Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), Cell(whom), *their_numbers(row)),
+                *lines,
             ]
     if not rows:
         return None
     columns = (
         Column("method"), Column("numbers"), Column(f"over {comparison.symbol}"), Column("memory"), Column(WHOM),
-        *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in told.radii),
+        *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in paper.radii),
         Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
-    title = f"Beside the paper: {comparison.data}, {told.recipe}, {comparison.norm}, {len(comparison):,} inputs"
-    return Table(title, columns, tuple(rows), _caption(told, levels, comparison.symbol))
+    title = f"Beside the paper: {comparison.data}, {paper.recipe}, {comparison.norm}, {len(comparison):,} inputs"
+    return Table(title, columns, tuple(rows), _caption(paper, levels, comparison.symbol))
 
 
 def their_numbers(row: Published) -> list[Cell]:
@@ -65,11 +67,11 @@ def _ours(family: Sequence[Results], radii: Sequence[float], levels: Sequence[fl
     if len(family) == 1:
         yield *_head(first, f"{first.sigma:g}", first.protects), *accuracies(first, radii), *averages(family)
         return
-    have = sorted(one.sigma for one in family if one.sigma is not None)
-    among = "" if have == list(levels) else f" of {', '.join(f'{level:g}' for level in have)}"
+    sigmas = sorted(results.sigma for results in family if results.sigma is not None)
+    among = "" if sigmas == list(levels) else f" of {', '.join(f'{level:g}' for level in sigmas)}"
     whom = f"{first.protects}{AT_EACH}"
     yield *_head(first, f"envelope{among}", whom), *best_accuracies(family, radii), Cell(None), Cell(None)
-    if all(one.knows("radius") for one in family):
+    if all(results.knows("radius") for results in family):
         best = oracle(family)
         head = _head(replace(best, label=first.label), f"oracle{among}", best.protects)
         yield *head, *accuracies(best, radii), *averages(family)

@@ -31,7 +31,7 @@ def medians(one: Results) -> list[Cell]:
 
 def best_accuracies(levels: Sequence[Results], at: Sequence[float], size: Size = "radius") -> list[Cell]:
     """Certified accuracy of the best noise level at each size (the envelope)."""
-    if not all(one.knows(size) for one in levels):
+    if not all(level.knows(size) for level in levels):
         return [Cell(None)] * len(at)
     return [Cell(float(share)) for share in envelope(levels, at, size)]
 
@@ -42,10 +42,10 @@ def noise(one: Results) -> Cell:
 
 
 def _average(levels: Sequence[Results], size: Size) -> Cell:
-    if not all(one.knows(size) for one in levels):
+    if not all(level.knows(size) for level in levels):
         return Cell(None)
-    one = oracle(levels, size) if len(levels) > 1 else levels[0]
-    return Cell(one.mean(size), *bootstrap(one.certified(size)))
+    results = oracle(levels, size) if len(levels) > 1 else levels[0]
+    return Cell(results.mean(size), *bootstrap(results.certified(size)))
 
 
 def _median(one: Results, size: Size) -> Cell:

@@ -39,7 +39,7 @@ class Entry:
     @property
     def results(self) -> list[Results]:
         """What this run adds to those before it: its results before a memory, if they are new, and after it."""
-        return [one for one in (None if self.again else self.before, self.after) if one is not None]
+        return [results for results in (None if self.again else self.before, self.after) if results is not None]
 
     @property
     def binding(self) -> Results:
@@ -97,17 +97,17 @@ class Comparison:
     def families(self, least: int = 2) -> Iterator[list[Results]]:
         """Results of one label and promise at the noise levels it has, each once; those with `least` or more."""
         groups: dict[tuple[str, str], list[Results]] = {}
-        for one in self.stages():
-            if one.sigma is not None:
-                groups.setdefault((one.label, one.protects), []).append(one)
+        for results in self.stages():
+            if results.sigma is not None:
+                groups.setdefault((results.label, results.protects), []).append(results)
         for family in groups.values():
             if len(family) >= least:
                 yield family
 
     def beside(self, entry: Entry, method: str) -> Entry | None:
         """The run of a method at the same noise level, and not of another network; of several, the first."""
-        same = (e for e in self.entries if (e.before.method, e.before.sigma) == (method, entry.before.sigma))
-        return next((e for e in same if not _other_network(e, entry)), None)
+        matches = (e for e in self.entries if (e.before.method, e.before.sigma) == (method, entry.before.sigma))
+        return next((e for e in matches if not _other_network(e, entry)), None)
 
     @property
     def mixed(self) -> bool:
@@ -172,30 +172,30 @@ def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison
         for run, label in zip(runs, names, strict=True)
     ]
     _expect_same_inputs(data, runs, befores)
-    shared = aligned(befores)[0].ids
-    everything = reduce(np.union1d, [one.ids for one in befores])
-    several = len({one.sigma for one in befores}) > 1
+    shared_ids = aligned(befores)[0].ids
+    all_ids = reduce(np.union1d, [before.ids for before in befores])
+    several = len({before.sigma for before in befores}) > 1
     entries = [
         Entry(
             run, f"{before.label} {symbol}={before.sigma:g}" if several and before.sigma is not None else before.label,
-            before.only(shared), None if after is None else after.only(shared), recipe_of(run),
+            before.only(shared_ids), None if after is None else after.only(shared_ids), recipe_of(run),
         )
         for run, before, after in zip(runs, befores, afters, strict=True)
     ]  # fmt: skip
     entries.sort(key=lambda e: (_rank(e.before.method), e.before.sigma or 0.0, e.before.label))
-    known = [_is_among(entry, entries[:place]) for place, entry in enumerate(entries)]
-    entries = [replace(entry, again=again) for entry, again in zip(entries, known, strict=True)]
-    return Comparison(data, norm, tuple(entries), len(everything) - len(shared))
+    repeated = [_is_among(entry, entries[:place]) for place, entry in enumerate(entries)]
+    entries = [replace(entry, again=again) for entry, again in zip(entries, repeated, strict=True)]
+    return Comparison(data, norm, tuple(entries), len(all_ids) - len(shared_ids))
 
 
 def _expect_same_inputs(data: str, runs: Sequence["StoredRun"], results: Sequence[Results]) -> None:
     """An error if examples with the same ids are known to be others: data of one name may lie in several places."""
     first: dict[bytes, StoredRun] = {}
-    for run, one in zip(runs, results, strict=True):
-        if (known := run.said("data_hash")) is None:
+    for run, before in zip(runs, results, strict=True):
+        if (data_hash := run.said("data_hash")) is None:
             continue
-        other = first.setdefault(one.ids.tobytes(), run)
-        if other.said("data_hash") != known:
+        other = first.setdefault(before.ids.tobytes(), run)
+        if other.said("data_hash") != data_hash:
             raise ArgumentError(
                 f"expected runs on the same inputs, as all are of data called {data}, got others with the same ids in "
                 f"{other.folder} and {run.folder}: compare runs on one of them"

@@ -37,7 +37,7 @@ class Evaluation:
     @property
     def results(self) -> list[Results]:
         """One per list of certificates, with `accuracy(radii)`, `curve()`, `mean()`, `median()` and `protects`."""
-        return [one for comparison in self.comparisons for one in comparison.stages()]
+        return [results for comparison in self.comparisons for results in comparison.stages()]
 
     @property
     def tables(self) -> list[Table]:
@@ -103,8 +103,10 @@ def evaluate(
         raise ArgumentError(f"expected sigma, a number > 0, got {told(sigma)}")
     from anisocert.runs.held import held  # here, because it needs more than the core
 
-    ids, said = _ids(list(lists.values())), {"data": data, "sigma": None if sigma is None else float(sigma)}
-    return Evaluation(compare([held(one, classes, ids, said | {"name": name}, memory) for name, one in lists.items()]))
+    ids, description = _ids(list(lists.values())), {"data": data, "sigma": None if sigma is None else float(sigma)}
+    return Evaluation(
+        compare([held(group, classes, ids, description | {"name": name}, memory) for name, group in lists.items()])
+    )
 
 
 def _of_run(folder: Path, **given: object) -> Evaluation:
@@ -127,14 +129,14 @@ def _lists(given: Any) -> dict[str, list[Certificate]]:
                 raise ArgumentError(
                     f"expected a list of certificates as {name!r}, got {told(inner)}: name each of its lists by itself"
                 )
-        return {str(name): one for name, inner in given.items() for one in _lists(inner).values()} or _none()
+        return {str(name): group for name, inner in given.items() for group in _lists(inner).values()} or _none()
     if isinstance(given, str | Path) or not hasattr(given, "__iter__"):
         raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}")
-    found = list(given)
-    for one in found:
-        if not isinstance(one, Certificate):
-            raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(one)} among them")
-    return {"certificates": found} if found else _none()
+    group = list(given)
+    for certificate in group:
+        if not isinstance(certificate, Certificate):
+            raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(certificate)} among them")
+    return {"certificates": group} if group else _none()
 
 
 def _none() -> Any:
@@ -152,19 +154,19 @@ def _labels(given: ArrayLike | None, lists: Mapping[str, Certificates]) -> NDArr
     except ValueError as error:  # lists of unequal length
         raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told(given)}") from error
     if raw.ndim != 1 or raw.dtype.kind not in "iu":
-        told_ = f"{raw.dtype} of shape {raw.shape}{_numbered(raw)}"
-        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told_}")
-    for name, one in lists.items():
-        if len(one) != len(raw):
-            raise ArgumentError(f"expected one label per certificate, got {len(raw)} for {len(one)} of {name}")
+        description = f"{raw.dtype} of shape {raw.shape}{_numbered(raw)}"
+        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {description}")
+    for name, group in lists.items():
+        if len(group) != len(raw):
+            raise ArgumentError(f"expected one label per certificate, got {len(raw)} for {len(group)} of {name}")
     return raw.astype(np.int64)
 
 
 def _expect_same_inputs(lists: Mapping[str, Certificates]) -> None:
     """An error if lists that are compared are of other inputs: unless they were given, ids are only places."""
-    (first, known), *others = lists.items()
+    (first, reference), *others = lists.items()
     for name, certificates in others:
-        for place, pair in enumerate(zip(known, certificates, strict=True)):
+        for place, pair in enumerate(zip(reference, certificates, strict=True)):
             one, other = (c.x if c.region is None else c.region.center for c in pair)
             if one is not None and other is not None and not np.array_equal(one, other):
                 raise ArgumentError(
@@ -187,6 +189,6 @@ def _numbered(raw: NDArray[Any]) -> str:
 
 def _ids(lists: Sequence[Certificates]) -> list[int]:
     """The ids of the inputs, where all lists agree on them; else their places."""
-    named = [[one.id for one in certificates] for certificates in lists]
+    named = [[certificate.id for certificate in certificates] for certificates in lists]
     same = all(ids == named[0] for ids in named) and len(set(named[0])) == len(named[0])
     return named[0] if same else list(range(len(named[0])))

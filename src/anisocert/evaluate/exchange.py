@@ -31,23 +31,23 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     expect_own_folders(folder)
     if (folder / "run.json").exists() or (folder / "unfinished").exists():
         raise ArgumentError(f"expected a folder without a run, got {folder}")
-    found = read_tsv(file)
-    if not found.lines:
+    tsv = read_tsv(file)
+    if not tsv.lines:
         raise ArgumentError(f"expected at least one result in {file}, got none")
-    if ANSWERED in found.said:
+    if ANSWERED in tsv.said:
         raise ArgumentError(
             f"expected results before a memory, got the answers of one in {file}: as a run, its regions would pass for "
             "those of each input's own classifier; export without --after-memory"
         )
-    known = _known(file, found, {name: value for name, value in said.items() if value is not None})
-    Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values
+    description = _known(file, tsv, {name: value for name, value in said.items() if value is not None})
+    Configuration(**{"model": "", "data": "", "sigma": 1.0, **description})  # it checks the values
     claim_files(folder, force)
     clear(folder)
     (folder / "theta").rmdir()
-    write_table(folder, pa.Table.from_pylist([_row(line, known) for line in found.lines], SCHEMA))
-    source = {"file": file.name, "sha256": checksum(file), "format": found.format, "cut": found.cut}
-    describe(folder, known | {"imported": source, "model_hash": None})
-    return found
+    write_table(folder, pa.Table.from_pylist([_row(line, description) for line in tsv.lines], SCHEMA))
+    source = {"file": file.name, "sha256": checksum(file), "format": tsv.format, "cut": tsv.cut}
+    describe(folder, description | {"imported": source, "model_hash": None})
+    return tsv
 
 
 def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,22 +56,22 @@ def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any
         if said.get(name, value) != value:
             raise ArgumentError(f"expected {name} {value}, which {file} says of itself, got {said[name]}")
     usual = {"method": METHOD_OF[found.format]} if found.format in METHOD_OF else {}
-    known: dict[str, Any] = {**usual, **found.said, **said}
-    if "norm" not in known:
+    description: dict[str, Any] = {**usual, **found.said, **said}
+    if "norm" not in description:
         raise ArgumentError(f"expected --norm l2 or --norm l1, the norm of the radii, as {file} does not say it")
-    if "method" not in known:
+    if "method" not in description:
         raise ArgumentError(
             f"expected --method, as {file} does not say it: fixed if one noise served all inputs, so that radii hold "
             "for everyone; isotropic or anisotropic if each input had its own"
         )
     # of an abstention, files may say 0
     noises = {line.noises for line in found.lines if line.predict != ABSTAIN or any(line.noises)}
-    if known["method"] in SAME_FOR_ALL and len(noises) > 1:
+    if description["method"] in SAME_FOR_ALL and len(noises) > 1:
         raise ArgumentError(
-            f"expected one sigma in {file}, as method {known['method']} is one classifier for all inputs, got several: "
-            "isotropic or anisotropic, if each input had its own"
+            f"expected one sigma in {file}, as method {description['method']} is one classifier for all inputs, got "
+            "several: isotropic or anisotropic, if each input had its own"
         )
-    return known
+    return description
 
 
 def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = False, digits: int | None = None) -> int:

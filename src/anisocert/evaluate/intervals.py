@@ -40,7 +40,7 @@ def bootstrap(values: ArrayLike, confidence: float = 0.95, resamples: int = 2000
     """Interval (low, high) of a mean, by percentiles over samples drawn again from the sample (Efron 1979)."""
     sample = np.asarray(values, np.float64)
     _check(len(sample), confidence)
-    means = np.concatenate([sample[drawn].mean(1) for drawn in _draws(len(sample), resamples, seed)])
+    means = np.concatenate([sample[indices].mean(1) for indices in _draws(len(sample), resamples, seed)])
     low, high = np.quantile(means, [(1 - confidence) / 2, 1 - (1 - confidence) / 2])
     return float(low), float(high)
 

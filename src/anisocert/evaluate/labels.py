@@ -25,10 +25,10 @@ def searched(run: "StoredRun") -> str:
 
 def recipe_of(run: "StoredRun") -> str | None:
     """How the network was trained, if the run knows; behind a denoiser it is not what that recipe makes."""
-    told = run.said("recipe")
+    recipe = run.said("recipe")
     if run.said("denoise"):
-        return f"{told or UNKNOWN}, behind a denoiser"
-    return str(told) if told else None
+        return f"{recipe or UNKNOWN}, behind a denoiser"
+    return str(recipe) if recipe else None
 
 
 def kept_of(run: "StoredRun") -> str:
@@ -58,6 +58,6 @@ def labels(runs: Sequence["StoredRun"]) -> list[str]:
 
 def _unless_clear(names: list[str], longer: list[str], runs: Sequence["StoredRun"]) -> list[str]:
     """The names, each in its longer form where two runs of one noise level share it."""
-    found = Counter(zip(names, (run.said("sigma") for run in runs), strict=True))
-    unclear = {name for (name, _), count in found.items() if count > 1}
-    return [more if name in unclear else name for name, more in zip(names, longer, strict=True)]
+    counts = Counter(zip(names, (run.said("sigma") for run in runs), strict=True))
+    unclear = {name for (name, _), count in counts.items() if count > 1}
+    return [long_name if name in unclear else name for name, long_name in zip(names, longer, strict=True)]

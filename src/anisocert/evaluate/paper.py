@@ -45,8 +45,8 @@ def published(data: str, norm: str, recipe: str | None = None, sigma: float | No
     """
     wanted = (_SHORT.get(data, data), norm, recipe or ("cohen" if norm == "l2" else "stability"))
     for table in paper_tables():
-        levels = table.rule == "oracle" if sigma is None else table.sigmas == (sigma,)
-        if (table.data, table.norm, table.recipe) == wanted and levels:
+        same_levels = table.rule == "oracle" if sigma is None else table.sigmas == (sigma,)
+        if (table.data, table.norm, table.recipe) == wanted and same_levels:
             return table
     return None
 
@@ -85,5 +85,5 @@ def _table(entry: dict[str, Any]) -> PaperTable:
 
 @cache
 def _everything() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(files("anisocert.evaluate").joinpath("paper.json").read_text("utf-8"))
-    return found
+    paper: dict[str, Any] = json.loads(files("anisocert.evaluate").joinpath("paper.json").read_text("utf-8"))
+    return paper

@@ -42,11 +42,11 @@ def terminal(table: Table, width: int | None = None) -> "RichTable":
     """For a terminal: without the confidence intervals and, if it is narrow, without every other of many columns."""
     wide = sorted(name for name, count in table.spans if name and count > WIDE)
     title = "; ".join([table.title, *wide])
-    made = _terminal(table, title, wide, gap=1)
-    if width is not None and _width(made) > width:
-        many = [i for i, column in enumerate(table.columns) if column.group in wide and column.kind == "share"]
-        made = _terminal(_without(table, set(many[1::2])), title, wide, gap=0)
-    return made
+    rich_table = _terminal(table, title, wide, gap=1)
+    if width is not None and _width(rich_table) > width:
+        indices = [i for i, column in enumerate(table.columns) if column.group in wide and column.kind == "share"]
+        rich_table = _terminal(_without(table, set(indices[1::2])), title, wide, gap=0)
+    return rich_table
 
 
 def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichTable":
@@ -54,7 +54,7 @@ def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichT
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    made = RichTable(
+    rich_table = RichTable(
         title=Text(title), caption=Text(table.caption), box=SIMPLE_HEAD, title_justify="left",
         caption_justify="left", pad_edge=False, padding=(0, gap, 0, 0),
     )  # fmt: skip
@@ -62,13 +62,13 @@ def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichT
         name = column.name.replace(" ", "\n")
         name = f"{column.group}\n{name}" if column.group and column.group not in wide else name
         side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
-        sentence = column.name == WHOM  # a phrase, which may take several lines
-        made.add_column(
-            Text(name), justify=side, vertical="bottom", no_wrap=not sentence, max_width=PHRASE if sentence else None
+        is_phrase = column.name == WHOM  # a phrase, which may take several lines
+        rich_table.add_column(
+            Text(name), justify=side, vertical="bottom", no_wrap=not is_phrase, max_width=PHRASE if is_phrase else None
         )
     for row in table.rows:
-        made.add_row(*(Text(text(cell, column)) for column, cell in table.pairs(row)))
-    return made
+        rich_table.add_row(*(Text(text(cell, column)) for column, cell in table.pairs(row)))
+    return rich_table
 
 
 def _width(table: "RichTable") -> int:
@@ -132,17 +132,17 @@ def comma_separated(table: Table) -> str:
     """CSV: shares in per cent; nine decimals, rounded to the safe side; intervals in columns of their own."""
     intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
     names: list[str] = []
-    for column, wide in zip(table.columns, intervals, strict=True):
-        names += [heading(column)] + ([f"{heading(column)} low", f"{heading(column)} high"] if wide else [])
+    for column, has_interval in zip(table.columns, intervals, strict=True):
+        names += [heading(column)] + ([f"{heading(column)} low", f"{heading(column)} high"] if has_interval else [])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     for row in table.rows:
         cells: list[str | float] = []
-        for (column, cell), wide in zip(table.pairs(row), intervals, strict=True):
+        for (column, cell), has_interval in zip(table.pairs(row), intervals, strict=True):
             kind = cell.kind or column.kind
             cells.append(_plain(cell.value, kind, upper=kind == "shortfall"))
-            cells += [_plain(cell.low, kind), _plain(cell.high, kind, upper=True)] if wide else []
+            cells += [_plain(cell.low, kind), _plain(cell.high, kind, upper=True)] if has_interval else []
         writer.writerow(cells)
     return out.getvalue()
 

@@ -159,14 +159,14 @@ def aligned(results: Sequence[Results]) -> list[Results]:
     """The same results on the inputs that all of them have: files of the field may be short."""
     if not results:
         raise ArgumentError("expected results of at least one run, got none")
-    shared = reduce(np.intersect1d, [one.ids for one in results])
+    shared = reduce(np.intersect1d, [part.ids for part in results])
     if len(shared) == 0:
         raise ArgumentError(f"expected runs with inputs in common, got none in {', '.join(r.label for r in results)}")
-    found = [one.only(shared) for one in results]
-    for one in found[1:]:
-        if not np.array_equal(one.labels, found[0].labels):
-            raise ArgumentError(f"expected the same labels of the same inputs, got others in {one.label}")
-    return found
+    parts = [part.only(shared) for part in results]
+    for part in parts[1:]:
+        if not np.array_equal(part.labels, parts[0].labels):
+            raise ArgumentError(f"expected the same labels of the same inputs, got others in {part.label}")
+    return parts
 
 
 def numbers(run: "StoredRun", name: str) -> NDArray[np.float64]:
@@ -186,14 +186,14 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
 
 def _alpha(run: "StoredRun") -> float | None:
     """The largest alpha of one certificate: where inputs share one, `run.json` says what they share."""
-    known = numbers(run, "alpha")
-    return _number(run, "alpha") if np.isnan(known).any() else float(known.max())
+    alphas = numbers(run, "alpha")
+    return _number(run, "alpha") if np.isnan(alphas).any() else float(alphas.max())
 
 
 def _number(run: "StoredRun", name: str) -> float | None:
     """What a run says, if it says it; anybody may have written anything there."""
     value = run.said(name)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (number and abs(value) <= sys.float_info.max):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (is_number and abs(value) <= sys.float_info.max):
         raise ArgumentError(f"expected {name} as a finite number in {run.folder}, got {str(value)[:40]!r}")
     return None if value is None else float(value)

@@ -32,13 +32,13 @@ def room(
     run: StoredRun, inputs: Callable[[list[int]], NDArray[np.float32]], domain: tuple[float, ...] | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """(at its reach, proxy radius inside the domain) of each row's region; 0 without one. inputs: those of some ids."""
-    at = {int(number): place for place, number in enumerate(run.column("idx"))}
+    places = {int(number): place for place, number in enumerate(run.column("idx"))}
     reached, inside = np.zeros(len(run), bool), np.zeros(len(run))
     for number in run.thetas:
         region = run.region(number, inputs([number])[0])
         if region is None:
             continue
-        reached[at[number]] = at_reach(region)
+        reached[places[number]] = at_reach(region)
         if domain is not None:
-            inside[at[number]] = region.proxy_radius_inside(domain[0], domain[1])
+            inside[places[number]] = region.proxy_radius_inside(domain[0], domain[1])
     return reached, inside

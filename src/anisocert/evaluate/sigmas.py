@@ -19,7 +19,7 @@ def envelope(results: Sequence[Results], at: ArrayLike, size: Size = "radius") -
     A system can achieve this at one size of its choice: the level is chosen for the data set, not per input. It is
     chosen on these very inputs, with their labels, so the alphas of the levels add up here too.
     """
-    shares: NDArray[np.float64] = np.max([one.accuracy(at, size) for one in aligned(results)], axis=0)
+    shares: NDArray[np.float64] = np.max([part.accuracy(at, size) for part in aligned(results)], axis=0)
     return shares
 
 
@@ -30,17 +30,17 @@ def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
     alphas add up.
     """
     parts = aligned(results)
-    if len({(one.method, one.norm, one.stage) for one in parts}) > 1:
+    if len({(part.method, part.norm, part.stage) for part in parts}) > 1:
         raise ArgumentError("expected results of one method, norm and stage, got several")
-    if not all(one.knows(size) for one in parts):
+    if not all(part.knows(size) for part in parts):
         raise ArgumentError(f"expected results with a {size} of every correct answer, got some without")
-    best = np.argmax([one.certified(size) for one in parts], axis=0)
+    best = np.argmax([part.certified(size) for part in parts], axis=0)
     # where the largest is 0 a correct answer of size 0 still beats a wrong one
-    right = np.array([one.correct for one in parts])
+    right = np.array([part.correct for part in parts])
     best = np.where(right[best, np.arange(len(best))], best, right.argmax(0))
 
     def taken(name: str) -> NDArray[Any]:
-        values: NDArray[Any] = np.stack([getattr(one, name) for one in parts])[best, np.arange(len(best))]
+        values: NDArray[Any] = np.stack([getattr(part, name) for part in parts])[best, np.arange(len(best))]
         return values
 
     return replace(
@@ -51,5 +51,5 @@ def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
 
 def added_alphas(results: Sequence[Results]) -> float | None:
     """The probability that a given input's certificate is wrong where any of these may have been chosen, at most."""
-    alphas = [one.alpha for one in results if one.alpha is not None]
+    alphas = [part.alpha for part in results if part.alpha is not None]
     return math.fsum(alphas) if len(alphas) == len(results) else None

@@ -21,7 +21,7 @@ def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0
     this is the share of certificates that contain all others (ANCER, Definition 1). slack: the part of the largest one
     that a certificate may lack and still count.
     """
-    sizes = np.array([one.certified(size) for one in aligned(results)])
+    sizes = np.array([rival.certified(size) for rival in aligned(results)])
     sizes = sizes[:, sizes.max(0) > 0]
     if not sizes.size:
         return [math.nan] * len(results)
@@ -33,16 +33,16 @@ def supersets(comparison: Comparison) -> Table | None:
     rows, marks = [], []
     for stage, level, rivals in _rivals(comparison):
         sizes = [_largest(rivals, size) for size in SIZES]
-        for one, *shares in zip(rivals, *sizes, strict=True):
-            whose = one[0].protects if len(one) == 1 else NOBODY  # of several levels the best, by the label
-            rows.append((Cell(one[0].label), Cell(level), Cell(stage), Cell(whose), *map(Cell, shares)))
+        for rival, *shares in zip(rivals, *sizes, strict=True):
+            whom = rival[0].protects if len(rival) == 1 else NOBODY  # of several levels the best, by the label
+            rows.append((Cell(rival[0].label), Cell(level), Cell(stage), Cell(whom), *map(Cell, shares)))
             marks.append(stage)
     if not rows:
         return None
-    told = published_superset(comparison.data, comparison.norm, comparison.recipe)
-    if told is not None:
+    paper = published_superset(comparison.data, comparison.norm, comparison.recipe)
+    if paper is not None:
         rows.append(
-            (Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), Cell(NOBODY), *map(Cell, told))
+            (Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), Cell(NOBODY), *map(Cell, paper))
         )
         marks.append("before")
     columns = (
@@ -61,14 +61,14 @@ def supersets(comparison: Comparison) -> Table | None:
 
 def _unequal(comparison: Comparison) -> str:
     """A sentence about plans that are not the same: the largest radius of a certificate is that of unanimous votes."""
-    told = []
+    clauses = []
     for name, differ in (("n", "votes per input differ"), ("alpha", "alpha differs"), ("bound", "the bound differs")):
-        said = (entry.run.said(name) for entry in comparison.entries)
-        if len(values := {one for one in said if one is not None}) > 1:
-            shown = (one if isinstance(one, str) else f"{one:,}" for one in sorted(values))
-            told.append(f"{differ} ({' and '.join(shown)})")
-    sentence = ", ".join(told)
-    return f" {sentence[0].upper()}{sentence[1:]}: so do the largest radii that each can certify." if told else ""
+        settings = (entry.run.said(name) for entry in comparison.entries)
+        if len(values := {value for value in settings if value is not None}) > 1:
+            texts = (value if isinstance(value, str) else f"{value:,}" for value in sorted(values))
+            clauses.append(f"{differ} ({' and '.join(texts)})")
+    sentence = ", ".join(clauses)
+    return f" {sentence[0].upper()}{sentence[1:]}: so do the largest radii that each can certify." if clauses else ""
 
 
 def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
@@ -81,7 +81,7 @@ def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Result
             else [entry.binding for entry in comparison.entries]
         )
         for sigma in comparison.sigmas:
-            same = [[one] for one in chosen if one.sigma == sigma]
+            same = [[results] for results in chosen if results.sigma == sigma]
             if len(same) > 1:
                 yield stage, f"{sigma:g}", same
         wanted = {"not needed", stage}
@@ -91,6 +91,6 @@ def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Result
 
 
 def _largest(rivals: Sequence[Sequence[Results]], size: Size) -> Sequence[float | None]:
-    if not all(one.knows(size) for levels in rivals for one in levels):
+    if not all(level.knows(size) for levels in rivals for level in levels):
         return [None] * len(rivals)
     return superset([oracle(levels, size) for levels in rivals], size)

@@ -25,11 +25,11 @@ COUNTED = 7  # radii per table
 
 def tables_of(comparison: Comparison) -> list[Table]:
     """Every table that these runs can fill."""
-    made = [
+    tables = [
         summary(comparison), attacked_first(comparison), claims(comparison), supersets(comparison),
         memory_effect(comparison), runtime(comparison), against_paper(comparison),
     ]  # fmt: skip
-    return [table for table in made if table is not None]
+    return [table for table in tables if table is not None]
 
 
 def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: Size = "radius") -> Table:
@@ -43,11 +43,11 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
         Column("abstains (%)", "shortfall"),
     )  # fmt: skip
     rows, marks = [], []
-    for one in comparison.stages():
-        rows.append(_line(one, at, size))
-        marks.append(one.stage)
+    for results in comparison.stages():
+        rows.append(_line(results, at, size))
+        marks.append(results.stage)
     for family in comparison.families():
-        if all(one.knows(size) for one in family):
+        if all(results.knows(size) for results in family):
             rows += _best_lines(family, at, size)
             marks += [family[0].stage] * 2
     return Table(
@@ -62,8 +62,12 @@ def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Tabl
     What a memory promises holds with no probability involved, so only results before it have a line.
     """
     at = list(radii or table_radii(comparison))
-    known = [(one, one.alpha) for one in comparison.stages() if one.alpha is not None and one.stage != "after"]
-    if not known:
+    pairs = [
+        (results, results.alpha)
+        for results in comparison.stages()
+        if results.alpha is not None and results.stage != "after"
+    ]
+    if not pairs:
         return None
     columns = (
         Column("method"), Column(comparison.symbol), Column(WHOM), Column("α"),
@@ -71,17 +75,17 @@ def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Tabl
     )  # fmt: skip
     rows = [
         (
-            Cell(one.label), noise(one), Cell(one.protects), Cell(probability(alpha)),
-            *(Cell(float(share)) for share in one.claim(at, RHO)),
+            Cell(results.label), noise(results), Cell(results.protects), Cell(probability(alpha)),
+            *(Cell(float(share)) for share in results.claim(at, RHO)),
         )
-        for one, alpha in known
+        for results, alpha in pairs
     ]  # fmt: skip
     return Table(
         f"What may be claimed of the {len(comparison):,} inputs together", columns, tuple(rows),
         "α is the probability that the certificate of one given input is wrong, over the noise drawn for it. These "
         "accuracies leave room for as many wrong certificates as may occur: each line is right with "
         f"probability {1 - RHO:g}, by itself and for these inputs.",
-        tuple(one.stage for one, _ in known),
+        tuple(results.stage for results, _ in pairs),
     )  # fmt: skip
 
 
@@ -91,11 +95,11 @@ def memory_effect(comparison: Comparison) -> Table | None:
     for entry in comparison.entries:
         if entry.after is None:
             continue
-        told = Counter(note for note in entry.run.column("memory_note").tolist())
+        counts = Counter(note for note in entry.run.column("memory_note").tolist())
         before, after = entry.before, entry.after
-        told_counts = (Cell(float(told[note])) for note in NOTES)
-        means = (cell for one in (before, after) for cell in (Cell(one.mean()), Cell(one.protects)))
-        rows.append((Cell(before.label), noise(before), *told_counts, *means))
+        count_cells = (Cell(float(counts[note])) for note in NOTES)
+        means = (cell for results in (before, after) for cell in (Cell(results.mean()), Cell(results.protects)))
+        rows.append((Cell(before.label), noise(before), *count_cells, *means))
     if not rows:
         return None
     columns = (
@@ -139,9 +143,9 @@ def runtime(comparison: Comparison) -> Table | None:
 
 def table_radii(comparison: Comparison, size: Size = "radius") -> tuple[float, ...]:
     """Sizes worth a column: the paper's where it has this data, else round numbers up to the largest certificates."""
-    told = published(comparison.data, comparison.norm, comparison.recipe)
-    if told is not None:
-        return told.radii
+    paper = published(comparison.data, comparison.norm, comparison.recipe)
+    if paper is not None:
+        return paper.radii
     sizes = [entry.before.certified(size) for entry in comparison.entries if entry.before.knows(size)]
     return round_steps(float(np.quantile(np.concatenate(sizes), 0.98)) if any(map(len, sizes)) else 0.0)
 
@@ -155,10 +159,10 @@ def round_steps(top: float) -> tuple[float, ...]:
 
 
 def _line(one: Results, at: Sequence[float], size: Size) -> tuple[Cell, ...]:
-    none = wilson(round(one.abstention * len(one)), len(one))
+    interval = wilson(round(one.abstention * len(one)), len(one))
     return (
         *_head(one), *accuracies(one, at, size), medians(one)[0], *averages([one]),
-        Cell(one.abstention, float(none[0]), float(none[1])),
+        Cell(one.abstention, float(interval[0]), float(interval[1])),
     )  # fmt: skip
 
 
@@ -197,8 +201,8 @@ def _summary_caption(comparison: Comparison) -> str:
             "The runs are of several networks, or of one in several precisions or grids: what differs may be due to "
             "these, not to the methods."
         )
-    shown = {one.protects for one in comparison.stages()} | ({NOBODY} if families else set())
-    parts.append(explained(shown))
+    phrases = {results.protects for results in comparison.stages()} | ({NOBODY} if families else set())
+    parts.append(explained(phrases))
     if any(entry.run.imported for entry in comparison.entries):
         parts.append("Radii of imported logs are as the logs have them, which may have been rounded up.")
     if comparison.left_out:

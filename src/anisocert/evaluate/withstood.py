@@ -57,13 +57,13 @@ def withstood(entry: Entry) -> tuple[Withstood, ...]:
 
     Of the inputs that were attacked and are compared.
     """
-    found, one = entry.run.attacked, entry.binding
-    kept = None if found is None else np.isin(found.ids, one.ids)
-    if found is None or kept is None or not kept.any():
+    attack, results = entry.run.attacked, entry.binding
+    kept = None if attack is None else np.isin(attack.ids, results.ids)
+    if attack is None or kept is None or not kept.any():
         return ()
-    sizes = np.full(len(found), -1.0)
-    sizes[kept] = np.where(one.correct, one.certified(), -1.0)[np.searchsorted(one.ids, found.ids[kept])]
-    lines = counted(found, sizes, kept)
+    sizes = np.full(len(attack), -1.0)
+    sizes[kept] = np.where(results.correct, results.certified(), -1.0)[np.searchsorted(results.ids, attack.ids[kept])]
+    lines = counted(attack, sizes, kept)
     return lines if kept.all() else lines[:-1]  # the counts inside regions are of all that were attacked
 
 
@@ -77,10 +77,10 @@ def counted(
     lines = []
     for index, radius in enumerate(found.radii.tolist()):
         certified, right = sizes >= radius, found.withstood[:, index] if kept is None else found.withstood[kept, index]
-        lost, none = found.otherwise(index, certified), found.abstained(index, certified)
-        lines.append(Withstood(radius, len(right), int(right.sum()), int(certified.sum()), lost, none))
-    regions, lost, none = int(found.has_region.sum()), found.otherwise_inside(), found.abstained_inside()
-    return *lines, Withstood(None, len(found), regions - lost - none, regions, lost, none)
+        otherwise, abstained = found.otherwise(index, certified), found.abstained(index, certified)
+        lines.append(Withstood(radius, len(right), int(right.sum()), int(certified.sum()), otherwise, abstained))
+    regions, otherwise, abstained = int(found.has_region.sum()), found.otherwise_inside(), found.abstained_inside()
+    return *lines, Withstood(None, len(found), regions - otherwise - abstained, regions, otherwise, abstained)
 
 
 def nearest(lines: Sequence[Withstood], radius: float, within: float = NEAR) -> Withstood | None:
@@ -88,7 +88,7 @@ def nearest(lines: Sequence[Withstood], radius: float, within: float = NEAR) -> 
 
     within: the largest factor between the two.
     """
-    balls = [(one.radius, one) for one in lines if one.radius and radius / within <= one.radius <= radius * within]
+    balls = [(line.radius, line) for line in lines if line.radius and radius / within <= line.radius <= radius * within]
     return min(balls, key=lambda ball: (round(abs(ball[0] - radius), 9), -ball[0]), default=(0.0, None))[1]
 
 
@@ -96,8 +96,11 @@ def attacked_first(comparison: Comparison) -> Table | None:
     """A line per run and radius at which it was attacked first; None where none was."""
     rows: list[tuple[Cell, ...]] = []
     for entry in comparison.entries:
-        one = entry.binding
-        rows += [(Cell(one.label), noise(one), Cell(one.protects), *line_cells(line)) for line in withstood(entry)]
+        results = entry.binding
+        rows += [
+            (Cell(results.label), noise(results), Cell(results.protects), *line_cells(line))
+            for line in withstood(entry)
+        ]
     columns = (Column("method"), Column(comparison.symbol), Column(WHOM), *line_columns(comparison.norm))
     caption = f"{CAPTION.format(others=comparison.others)} {_efforts(comparison)}"
     return Table(f"What is {LEFT}", columns, tuple(rows), caption) if rows else None
@@ -105,13 +108,15 @@ def attacked_first(comparison: Comparison) -> Table | None:
 
 def effort(run: "StoredRun") -> str:
     """How hard a run was attacked, in words; empty where it was not."""
-    if (found := run.attacked) is None:
+    if (attack := run.attacked) is None:
         return ""
-    whole = f"all {len(run):,} inputs" if len(found) == len(run) else f"{len(found):,} of the run's {len(run):,} inputs"
+    inputs = (
+        f"all {len(run):,} inputs" if len(attack) == len(run) else f"{len(attack):,} of the run's {len(run):,} inputs"
+    )
     within = "" if (domain := run.domain) is None else f", within the domain, {domain[0]:g} to {domain[1]:g}"
     return (
-        f"{search_words(found.starts, found.steps, found.samples, found.n)}, {found.questions:,} questions, "
-        f"{whole}{within}"
+        f"{search_words(attack.starts, attack.steps, attack.samples, attack.n)}, {attack.questions:,} questions, "
+        f"{inputs}{within}"
     )
 
 
@@ -122,11 +127,11 @@ def search_words(starts: int, steps: int, samples: int, n: int) -> str:
 
 def _efforts(comparison: Comparison) -> str:
     """How hard each run was attacked; once where that is the same for all."""
-    told = [(entry.binding, effort(entry.run)) for entry in comparison.entries if withstood(entry)]
-    if len({words for _, words in told}) == 1:
-        return f"The attack: {told[0][1]}."
-    each = (f"{one.label}, {comparison.symbol} = {noise(one).value}: {words}" for one, words in told)
-    return f"The attacks: {'; '.join(each)}."
+    efforts = [(entry.binding, effort(entry.run)) for entry in comparison.entries if withstood(entry)]
+    if len({words for _, words in efforts}) == 1:
+        return f"The attack: {efforts[0][1]}."
+    attacks = (f"{results.label}, {comparison.symbol} = {noise(results).value}: {words}" for results, words in efforts)
+    return f"The attacks: {'; '.join(attacks)}."
 
 
 CAPTION = (

@@ -48,5 +48,5 @@ def _inwards(
 ) -> NDArray[np.float64]:
     low, high = domain
     moved = center + sign * step
-    out = (moved < low) | (moved > high)
-    return np.where(out, np.where(center > (low + high) / 2, -1.0, 1.0), sign)
+    outside = (moved < low) | (moved > high)
+    return np.where(outside, np.where(center > (low + high) / 2, -1.0, 1.0), sign)

@@ -57,33 +57,33 @@ def curves(comparison: Comparison, points: int = POINTS) -> dict[str, Any]:
 
 def _attacked(entry: Entry) -> dict[str, Any] | None:
     """Accuracy under the attack of a stranger who comes first, at each radius, with its interval; None if unknown."""
-    lines = [(one.radius, one.share, *one.interval()) for one in withstood(entry) if one.radius is not None]
+    lines = [(line.radius, line.share, *line.interval()) for line in withstood(entry) if line.radius is not None]
     return dict(zip(("radii", "shares", "low", "high"), zip(*lines, strict=True), strict=True)) if lines else None
 
 
 def histograms(comparison: Comparison) -> list[dict[str, Any]]:
     """Gap, noise factor and ratio of largest to smallest noise, of each run that records them."""
-    found: dict[str, list[tuple[str, str, NDArray[np.float64]]]] = {name: [] for name in _HISTOGRAMS}
+    samples: dict[str, list[tuple[str, str, NDArray[np.float64]]]] = {name: [] for name in _HISTOGRAMS}
     for entry in comparison.entries:
         run, method, sigma = entry.run, entry.before.method, entry.before.sigma
         certified = numbers(run, "gap") > 0
         smallest, largest = numbers(run, "theta_min"), numbers(run, "theta_max")
-        found["gap"].append((entry.label, method, numbers(run, "gap")[certified]))
+        samples["gap"].append((entry.label, method, numbers(run, "gap")[certified]))
         if method == "fixed":
             continue
         if sigma is not None:
-            found["smallest"].append((entry.label, method, smallest / sigma))
+            samples["smallest"].append((entry.label, method, smallest / sigma))
             if method != "isotropic":
-                found["typical"].append((entry.label, method, numbers(run, "theta_geomean") / sigma))
+                samples["typical"].append((entry.label, method, numbers(run, "theta_geomean") / sigma))
         if method != "isotropic":
-            found["ratio"].append((entry.label, method, largest / smallest))
-    made = []
+            samples["ratio"].append((entry.label, method, largest / smallest))
+    charts = []
     for name, (title, note) in _HISTOGRAMS.items():
-        known = [(label, method, values[np.isfinite(values)]) for label, method, values in found[name]]
-        known = [one for one in known if len(one[2])]
-        if known:
-            made.append({"title": title, "note": note} | _binned(known))
-    return made
+        series = [(label, method, values[np.isfinite(values)]) for label, method, values in samples[name]]
+        series = [sample for sample in series if len(sample[2])]
+        if series:
+            charts.append({"title": title, "note": note} | _binned(series))
+    return charts
 
 
 _HISTOGRAMS = {
@@ -97,22 +97,22 @@ _HISTOGRAMS = {
 def _levels(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[str, Any]]]]:
     """(name, what it is, [(kind, results)]): each noise level with its runs, then all together by both rules."""
     levels: dict[float | None, list[Results]] = {}
-    for one in comparison.stages():
-        levels.setdefault(one.sigma, []).append(one)
-    for sigma, results in sorted(levels.items(), key=lambda pair: (pair[0] is None, pair[0] or 0.0)):
-        yield _level_name(comparison, sigma), "", [("one", one) for one in results]
+    for results in comparison.stages():
+        levels.setdefault(results.sigma, []).append(results)
+    for sigma, group in sorted(levels.items(), key=lambda pair: (pair[0] is None, pair[0] or 0.0)):
+        yield _level_name(comparison, sigma), "", [("one", results) for results in group]
     if families := list(comparison.families()):
-        most = f"the best of up to {max(map(len, families))} noise levels"
+        best = f"the best of up to {max(map(len, families))} noise levels"
         sums = [added_alphas(family) for family in families]
-        known = [total for total in sums if total is not None]
-        wrong = f" ({probability(max(known))} here)" if len(known) == len(sums) else ""
-        wrong = f"A given input's certificate is wrong with probability up to the sum of the levels' α{wrong}."
+        totals = [total for total in sums if total is not None]
+        risk = f" ({probability(max(totals))} here)" if len(totals) == len(sums) else ""
+        risk = f"A given input's certificate is wrong with probability up to the sum of the levels' α{risk}."
         yield (
-            "envelope", f"Envelope: at each radius {most}, chosen on these very inputs with their labels. {wrong}",
+            "envelope", f"Envelope: at each radius {best}, chosen on these very inputs with their labels. {risk}",
             [("envelope", family) for family in families],
         )  # fmt: skip
         yield (
-            "oracle", f"Oracle: for each input {most}, chosen with its true label. No system can achieve this. {wrong}",
+            "oracle", f"Oracle: for each input {best}, chosen with its true label. No system can achieve this. {risk}",
             [("oracle", family) for family in families],
         )  # fmt: skip
 
@@ -125,29 +125,31 @@ def _series(kind: str, content: Any, grids: dict[Size, dict[str, Any]]) -> dict[
     members: list[Results] = [content] if kind == "one" else content
     first = members[0]
     protects = {"one": first.protects, "envelope": f"{first.protects}{AT_EACH}", "oracle": NOBODY}[kind]
-    made: dict[str, Any] = {
+    series: dict[str, Any] = {
         "label": first.label, "method": first.method, "stage": first.stage, "protects": protects,
     }  # fmt: skip
     for size, grid in grids.items():
-        if not all(one.knows(size) for one in members):
-            made[size] = None
+        if not all(member.knows(size) for member in members):
+            series[size] = None
             continue
         at = np.array([float(f"{i * grid['step']:.12g}") for i in range(grid["points"])])
         if kind == "envelope":
             shares = envelope(members, at, size)
         else:
             shares = (oracle(members, size) if kind == "oracle" else first).accuracy(at, size)
-        made[size] = np.rint(shares * len(first)).astype(int).tolist()
-    return made
+        series[size] = np.rint(shares * len(first)).astype(int).tolist()
+    return series
 
 
 def _grid(comparison: Comparison, size: Size, most: int) -> dict[str, Any]:
     """Step and number of points (about `most`), up to the largest size unless a few are huge; how many lie beyond."""
-    sizes = np.concatenate([one.certified(size) for one in comparison.stages() if one.knows(size)] or [np.zeros(1)])
+    sizes = np.concatenate(
+        [results.certified(size) for results in comparison.stages() if results.knows(size)] or [np.zeros(1)]
+    )
     top = 1.04 * min(float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.995)))
     if not top > 0:
         return {"step": 1.0, "points": 2, "beyond": 0}
-    step = next(float(f"{one:.12g}") for one in round_numbers(top / most) if one >= top / most)
+    step = next(float(f"{number:.12g}") for number in round_numbers(top / most) if number >= top / most)
     points = int(np.ceil(top / step)) + 1
     return {"step": step, "points": points, "beyond": int((sizes > step * (points - 1)).sum())}
 
@@ -158,8 +160,8 @@ def _binned(known: Sequence[tuple[str, str, NDArray[np.float64]]]) -> dict[str, 
     low, high = float(everything.min()), min(float(everything.max()), 1.5 * float(np.quantile(everything, 0.99)))
     if not high > low:
         low, high = low * 0.9, low * 1.1 + 1e-9
-    most = max(len(values) for _, _, values in known)
-    edges = np.linspace(low, high, int(np.clip(2 * np.sqrt(most), 8, BINS)) + 1)
+    largest = max(len(values) for _, _, values in known)
+    edges = np.linspace(low, high, int(np.clip(2 * np.sqrt(largest), 8, BINS)) + 1)
     return {
         "low": low, "high": high,
         "series": [

@@ -67,8 +67,8 @@ def lanczos(apply: Callable[[Floats], Floats], dim: int, steps: int) -> tuple[Fl
             vector = vector - basis[:i].T @ (basis[:i] @ vector)
         basis[i] = vector / np.linalg.norm(vector)
         products[i] = vector = apply(basis[i])
-        left = vector - basis[: i + 1].T @ (basis[: i + 1] @ vector)
-        if float(np.linalg.norm(left)) <= 1e-10 * float(np.linalg.norm(vector)):
+        residual = vector - basis[: i + 1].T @ (basis[: i + 1] @ vector)
+        if float(np.linalg.norm(residual)) <= 1e-10 * float(np.linalg.norm(vector)):
             vector = generator.normal(size=dim)
     small = basis @ products.T
     values, vectors = np.linalg.eigh((small + small.T) / 2)

@@ -42,15 +42,15 @@ def inputs_of(comparison: Comparison, ids: Sequence[int]) -> Inputs:
     if name is None:
         return Inputs({}, missing="the run does not say which data it is of")
     try:
-        found = entry.run.examples(list(ids), whole=False)
-        x = found.x.astype(np.float64)
+        examples = entry.run.examples(list(ids), whole=False)
+        x = examples.x.astype(np.float64)
     except (AnisocertError, OSError) as error:
         return Inputs({}, missing=f"the data could not be read ({str(error).splitlines()[0]})")
     labels = dict(zip(entry.before.ids.tolist(), entry.before.labels.tolist(), strict=True))
-    if any(labels[number] != label for number, label in zip(found.ids.tolist(), found.y.tolist(), strict=True)):
+    if any(labels[number] != label for number, label in zip(examples.ids.tolist(), examples.y.tolist(), strict=True)):
         return Inputs({}, missing=f"the data named {name} has other labels than the run")
     low, high = float(x.min()), float(x.max())
     domain = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-    known = dict(zip(found.ids.tolist(), x, strict=True))
-    names = dict(zip(found.ids.tolist(), found.names, strict=False))
-    return Inputs(known, found.shape, domain, found.class_names, names)
+    by_id = dict(zip(examples.ids.tolist(), x, strict=True))
+    names = dict(zip(examples.ids.tolist(), examples.names, strict=False))
+    return Inputs(by_id, examples.shape, domain, examples.class_names, names)

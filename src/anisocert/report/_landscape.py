@@ -62,13 +62,13 @@ def landscape(comparison: Comparison, model: str | None = None, denoise: str | N
         steps = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2) @ plane.T
         points = x[None] + torch.from_numpy(steps).float().view(-1, *x.shape)
         heights = probability.values(points).numpy().reshape(GRID, GRID)
-        drawn = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu")
+        contours = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu")
         for method, line in outlines.items():
             axis.plot(line[:, 0], line[:, 1], "k", linestyle=LINES.get(method, "-"), linewidth=1.4, label=method)
         axis.plot(0, 0, "k.", markersize=4)
         axis.set(xlabel=r"$\nu_1$", ylabel=name, aspect="equal")
     axis.legend(loc="upper left", fontsize=6.5, frameon=True)
-    figure.colorbar(drawn, ax=figure.axes, label=f"smoothed probability of the answer, input {number}", shrink=0.9)
+    figure.colorbar(contours, ax=figure.axes, label=f"smoothed probability of the answer, input {number}", shrink=0.9)
     return figure
 
 

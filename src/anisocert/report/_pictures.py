@@ -70,22 +70,22 @@ def drawn(x: Floats, inputs: Inputs, caption: str) -> Picture:
 
 def pictures_of(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) -> list[Picture]:
     """The input; theta, as the geometric mean of the channels and per channel; dark is little noise, on a log scale."""
-    found = []
+    pictures = []
     x = inputs.x.get(number)
     if x is not None:
-        found.append(drawn(x, inputs, "the input"))
+        pictures.append(drawn(x, inputs, "the input"))
     if theta is None or theta.ndim == 0:
-        return found
+        return pictures
     noise, low, high = theta.astype(np.float64), float(theta.min()), float(theta.max())
     reach = f"{low:.3g} everywhere" if low == high else f"{low:.3g} to {high:.3g}"
     levels = shades(noise, low, high)
     if not is_image(noise.shape):
-        return [*found, Picture(f"noise θ, {reach}", bars=bars(levels, -0.1, 1.0))]
+        return [*pictures, Picture(f"noise θ, {reach}", bars=bars(levels, -0.1, 1.0))]
     if noise.ndim == 2 or len(noise) == 1 or low == high:
-        return [*found, Picture(f"noise θ, {reach}", heat(levels.reshape(-1, *levels.shape[-2:])[0]))]
+        return [*pictures, Picture(f"noise θ, {reach}", heat(levels.reshape(-1, *levels.shape[-2:])[0]))]
     middle = np.exp(np.log(noise).mean(0))
-    found.append(Picture(f"noise θ, mean of channels; {reach}", heat(shades(middle, low, high))))
-    return found + [
+    pictures.append(Picture(f"noise θ, mean of channels; {reach}", heat(shades(middle, low, high))))
+    return pictures + [
         Picture(f"θ, {name}", heat(channel)) for channel, name in zip(levels, ("red", "green", "blue"), strict=True)
     ]
 

@@ -32,20 +32,20 @@ def provenance(comparisons: Sequence[Comparison]) -> Iterator[Provenance]:
     """The provenance of every run that is compared."""
     for comparison in comparisons:
         for entry in comparison.entries:
-            said = entry.run.description
+            description = entry.run.description
             check = shell_join(("anisocert", "verify", entry.run.folder)) if entry.run.on_disk else ""
-            order = sorted(said, key=lambda name: SHOWN_LAST.index(name) if name in SHOWN_LAST else -1)
+            order = sorted(description, key=lambda name: SHOWN_LAST.index(name) if name in SHOWN_LAST else -1)
             yield Provenance(
                 f"{comparison.data}, {comparison.norm}: {_named(entry)} ({len(entry.run):,} inputs)",
                 tuple(notes(entry.run)), tuple(filter(None, (check, command(entry)))),
-                {name: _text(said[name]) for name in order},
+                {name: _text(description[name]) for name in order},
             )  # fmt: skip
 
 
 def _named(entry: Entry) -> str:
     """The label, and what the search was told, unless the label says it."""
-    told = searched(entry.run)
-    return entry.label if told in entry.label else entry.label + told
+    search = searched(entry.run)
+    return entry.label if search in entry.label else entry.label + search
 
 
 def command(entry: Entry) -> str:
@@ -59,11 +59,11 @@ def command(entry: Entry) -> str:
 
 def functions(run: "StoredRun") -> list[str]:
     """Options that name a run's own functions, which must be typed: a run may not name code that is executed."""
-    said = {option: str(run.said(option) or "") for option in ("model", "denoise")}
-    return list(flags({name: text for name, text in said.items() if is_function(text)}))
+    options = {option: str(run.said(option) or "") for option in ("model", "denoise")}
+    return list(flags({name: text for name, text in options.items() if is_function(text)}))
 
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {_text(one)}" for name, one in value.items())
+        return ", ".join(f"{name}: {_text(inner)}" for name, inner in value.items())
     return "none" if value is None else str(value)

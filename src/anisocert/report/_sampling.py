@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
     """Which inputs to show, and what each is an example of; all of them if there are no more than `count`."""
-    one = comparison.headline.binding
+    binding = comparison.headline.binding
     before = comparison.headline.before
-    size = one.certified("proxy_radius" if one.knows("proxy_radius") else "radius")
+    size = binding.certified("proxy_radius" if binding.knows("proxy_radius") else "radius")
     order = np.argsort(-size, kind="stable")
     certified = order[size[order] > 0]
-    changed = (one.prediction != before.prediction) | (one.radius != before.radius)
+    changed = (binding.prediction != before.prediction) | (binding.radius != before.radius)
     part = max(1, count // 6)
     groups = {
         "largest": certified[:part],
         "smallest": certified[::-1][:part],
         "shaped": _least_round(comparison)[: 2 * part],
-        "wrong": np.flatnonzero(~one.correct & (one.prediction != ABSTAIN)),
-        "abstained": np.flatnonzero(one.prediction == ABSTAIN),
+        "wrong": np.flatnonzero(~binding.correct & (binding.prediction != ABSTAIN)),
+        "abstained": np.flatnonzero(binding.prediction == ABSTAIN),
         "memory": np.flatnonzero(changed),
     }
     tags: dict[int, list[str]] = {}
@@ -41,24 +41,24 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
         limit = max(1, 2 * part // len(special)) if name in special else len(groups[name])
         keep += groups[name][evenly(len(groups[name]), limit)].tolist()
     keep = list(dict.fromkeys(keep))[:count]
-    others = np.setdiff1d(np.arange(len(one)), keep)
-    keep += others[evenly(len(others), count - len(keep))].tolist()
-    return {int(one.ids[place]): tags.get(place, []) for place in sorted(keep)}
+    rest = np.setdiff1d(np.arange(len(binding)), keep)
+    keep += rest[evenly(len(rest), count - len(keep))].tolist()
+    return {int(binding.ids[place]): tags.get(place, []) for place in sorted(keep)}
 
 
 def examples(comparison: Comparison, count: int) -> list[int]:
     """Inputs with a correct certificate, the least round regions first."""
-    one, run = comparison.headline.before, comparison.headline.run
+    before, run = comparison.headline.before, comparison.headline.run
     ratio = dict(zip(run.column("idx").tolist(), _ratios(run).tolist(), strict=True))
-    sure = [number for number in one.ids[one.correct].tolist() if number in run.thetas]
-    sure.sort(key=lambda number: -ratio[number])
-    return sorted(sure[:count])
+    candidates = [number for number in before.ids[before.correct].tolist() if number in run.thetas]
+    candidates.sort(key=lambda number: -ratio[number])
+    return sorted(candidates[:count])
 
 
 def _least_round(comparison: Comparison) -> NDArray[np.int64]:
     """Places of the certified inputs whose regions are not balls, the longest shapes first."""
-    run, one = comparison.headline.run, comparison.headline.before
-    ratio = np.where(one.certified() > 0, _ratios(run)[np.isin(numbers(run, "idx"), one.ids)], 1.0)
+    run, before = comparison.headline.run, comparison.headline.before
+    ratio = np.where(before.certified() > 0, _ratios(run)[np.isin(numbers(run, "idx"), before.ids)], 1.0)
     order: NDArray[np.int64] = np.argsort(-ratio, kind="stable")
     return order[ratio[order] > 1.01]
 

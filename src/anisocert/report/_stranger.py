@@ -7,24 +7,24 @@ from anisocert.shell import shell_join
 
 def strangers_words(entry: Entry, at: float, confidence: float) -> str:
     """What an attack achieved, near a radius, before the system saw the clean inputs; empty where none was made."""
-    lines, one = withstood(entry), entry.binding
+    lines, results = withstood(entry), entry.binding
     attacked = nearest(lines, at)
     if attacked is None:
         return ""
     low, high = attacked.interval(confidence)
-    whose = f"certified, each {OWN}" if one.protects == OWN else one.protects
-    said = (
+    whose = f"certified, each {OWN}" if results.protects == OWN else results.protects
+    words = (
         f"A stranger whose input comes before the clean one: right on {percent(attacked.share)} % "
         f"[{percent(low)} to {percent(high, True)}] at radius {short_down(attacked.radius or 0.0, 6)}, where "
         f"{percent(attacked.certified_share)} % are {whose}; {attacked.otherwise:,} of {attacked.certified:,} "
         "certified inputs were answered otherwise"
     )
-    said += f", and {attacked.abstained:,} not at all." if attacked.abstained else "."
+    words += f", and {attacked.abstained:,} not at all." if attacked.abstained else "."
     for line in lines:
         if line.radius is None:
-            said += f" Searched in their whole regions instead of the ball: {line.otherwise:,} of {line.certified:,}"
-            said += f", and {line.abstained:,} not answered at all." if line.abstained else "."
-    return f"{said} The attack: {effort(entry.run)}."
+            words += f" Searched in their whole regions instead of the ball: {line.otherwise:,} of {line.certified:,}"
+            words += f", and {line.abstained:,} not answered at all." if line.abstained else "."
+    return f"{words} The attack: {effort(entry.run)}."
 
 
 def unmeasured(entry: Entry, at: float) -> str:
@@ -34,21 +34,22 @@ def unmeasured(entry: Entry, at: float) -> str:
         return ""
     begins = "" if entry.unbound else "The promise begins with admission. "
     here = f", at radius {at:g}" if lines else ""
-    radii = sorted({one.radius for one in lines if one.radius} | ({at} if lines else set()))  # with those that are kept
-    asked = [word for radius in radii for word in ("--radius", f"{radius:g}")]
-    command = shell_join(("anisocert", "attack", entry.run.folder, "--first", *asked, *functions(entry.run)))
+    # with those that are kept
+    radii = sorted({line.radius for line in lines if line.radius} | ({at} if lines else set()))
+    options = [word for radius in radii for word in ("--radius", f"{radius:g}")]
+    command = shell_join(("anisocert", "attack", entry.run.folder, "--first", *options, *functions(entry.run)))
     does = "" if entry.run.imported or not entry.before.labelled else f": {command} does"  # it needs labels
     return f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}{does}."
 
 
 def contradicted(entry: Entry) -> str:
     """That an attack contradicts a run which is certified for everyone; empty where it does not."""
-    found = entry.run.attacked
-    if found is None or found.expected is None or not found.failed:
+    attack = entry.run.attacked
+    if attack is None or attack.expected is None or not attack.failed:
         return ""
     return (
-        f"Do not rely on {entry.label} ({entry.run.folder}): in {found.otherwise_inside():,} of its "
-        f"{found.has_region.sum():,} regions an attack was answered with another class, where errors lead one to "
-        f"expect {probability(found.expected)}. One classifier answers all inputs, so something is wrong with the run, "
-        "with its network, or with this program."
+        f"Do not rely on {entry.label} ({entry.run.folder}): in {attack.otherwise_inside():,} of its "
+        f"{attack.has_region.sum():,} regions an attack was answered with another class, where errors lead one to "
+        f"expect {probability(attack.expected)}. One classifier answers all inputs, so something is wrong with the "
+        "run, with its network, or with this program."
     )

@@ -65,27 +65,29 @@ class Verdict:
 def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = False) -> Verdict:
     """The verdict on a comparison's headline run. dim: values per input; unit_range: whether all are in [0, 1]."""
     entry, rivals = comparison.headline, len(comparison.contenders)
-    one = entry.binding
-    at = telling_radius(one)
-    share = float(one.accuracy(at)[0])
+    results = entry.binding
+    at = telling_radius(results)
+    share = float(results.accuracy(at)[0])
     # The best of several is shown, and the interval must hold for whichever that is.
-    low, high = (float(end) for end in wilson(round(share * len(one)), len(one), 1 - 0.05 / rivals))
+    low, high = (float(end) for end in wilson(round(share * len(results)), len(results), 1 - 0.05 / rivals))
     attacked = nearest(withstood(entry), at)
     best_of = f", best of {rivals} runs" if rivals > 1 else ""
-    title = f"{comparison.norm}: {appearance(one.method, one.label).words}{best_of}"
+    title = f"{comparison.norm}: {appearance(results.method, results.label).words}{best_of}"
     tiles = (
-        Tile(f"{percent(one.accuracy(0)[0])} %", one.answered, f"of {len(one):,} inputs"),
+        Tile(f"{percent(results.accuracy(0)[0])} %", results.answered, f"of {len(results):,} inputs"),
         Tile(
             f"{percent(share)} %",
-            f"at radius {at:g}, {one.protects}",
+            f"at radius {at:g}, {results.protects}",
             "of inputs that were trained on"
             if entry.seen
             else f"95 % confidence {percent(low)} to {percent(high, True)} % about {entry.others}",
         ),
         Tile(
-            down(one.median()), f"median radius, {one.protects}", f"half of the inputs reach it, in {comparison.norm}"
+            down(results.median()),
+            f"median radius, {results.protects}",
+            f"half of the inputs reach it, in {comparison.norm}",
         ),
-        Tile(f"{percent(one.abstention, True)} %", "without an answer", "abstentions"),
+        Tile(f"{percent(results.abstention, True)} %", "without an answer", "abstentions"),
         *([_left(attacked, 1 - 0.05 / rivals, entry.others)] if attacked is not None else []),
     )
     cautions = tuple(cautions_words(comparison, entry, at))
@@ -93,10 +95,13 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     if at == 0:
         return Verdict(title, nothing_words(entry), (), cautions, tiles, alarms)
     change = f"every change of {comparison.norm} length up to {at:g}"
-    lead = f"{percent(share)} % of the {len(one):,} inputs are {one.answered}{LEADS[one.protects].format(change)}"
+    lead = (
+        f"{percent(share)} % of the {len(results):,} inputs are {results.answered}"
+        f"{LEADS[results.protects].format(change)}"
+    )
     points = [
         strangers_words(entry, at, 1 - 0.05 / rivals), scale_words(comparison.norm, at, dim, unit_range),
-        rivals_words(comparison, entry), certainty_words(comparison, one, at), system_words(one),
+        rivals_words(comparison, entry), certainty_words(comparison, results, at), system_words(results),
     ]  # fmt: skip
     return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles, alarms)
 
@@ -107,7 +112,7 @@ def telling_radius(one: Results) -> float:
     for share in (0.5, 0.75, 0.95, 1.0):
         size = float(np.quantile(sizes, share, method="lower"))
         if size > 0:
-            return max(float(f"{one:.3g}") for one in round_numbers(size, FINE) if one <= size)
+            return max(float(f"{number:.3g}") for number in round_numbers(size, FINE) if number <= size)
     return 0.0
 
 

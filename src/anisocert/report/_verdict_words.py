@@ -30,8 +30,8 @@ def scale_words(norm: str, at: float, dim: int | None, unit_range: bool) -> str:
     if dim is None:
         return ""
     each = at / dim if norm == "l1" else at / np.sqrt(dim)
-    of = "of its whole range" if unit_range else "in the input's own units"
-    one = f"one value changed by up to {at:g} {of}" if at < 1 or not unit_range else "any one value changed at will"
+    unit = "of its whole range" if unit_range else "in the input's own units"
+    one = f"one value changed by up to {at:g} {unit}" if at < 1 or not unit_range else "any one value changed at will"
     return (
         f"For scale: that covers {one}, each of the {dim:,} values changed by {short_down(each, 2)} at once, and "
         f"everything between these with the same {norm} length."
@@ -45,22 +45,22 @@ def _pixels(length: float) -> str:
 
 def rivals_words(comparison: Comparison, entry: Entry) -> str:
     """How the headline run compares with the run of fixed noise at the same level."""
-    one, fixed = entry.binding, comparison.beside(entry, "fixed")
-    if one.method == "fixed" or fixed is None or (base := fixed.binding).mean() == 0:
+    results, fixed = entry.binding, comparison.beside(entry, "fixed")
+    if results.method == "fixed" or fixed is None or (base := fixed.binding).mean() == 0:
         return ""
-    said = (
-        f"Against {APPEARANCES['fixed'].words}: the certified radius is {times(one.mean() / base.mean(), 2)} times as "
-        f"large on average ({down(one.mean())} against {down(base.mean())})"
+    words = (
+        f"Against {APPEARANCES['fixed'].words}: the certified radius is {times(results.mean() / base.mean(), 2)} times "
+        f"as large on average ({down(results.mean())} against {down(base.mean())})"
     )
-    if one.knows("proxy_radius") and base.knows("proxy_radius"):
-        volume, other = one.mean("proxy_radius"), base.mean("proxy_radius")
-        said += (
-            f", and the regions hold as much as balls {times(volume / other, 2)} times as wide ({down(volume)} against "
-            f"{down(other)})"
+    if results.knows("proxy_radius") and base.knows("proxy_radius"):
+        proxy, base_proxy = results.mean("proxy_radius"), base.mean("proxy_radius")
+        words += (
+            f", and the regions hold as much as balls {times(proxy / base_proxy, 2)} times as wide ({down(proxy)} "
+            f"against {down(base_proxy)})"
         )
-    if one.protects != base.protects:
-        said += f". The promises differ: that of fixed noise is {base.protects}, this one {one.protects}"
-    return said + "."
+    if results.protects != base.protects:
+        words += f". The promises differ: that of fixed noise is {base.protects}, this one {results.protects}"
+    return words + "."
 
 
 def certainty_words(comparison: Comparison, one: Results, at: float) -> str:
@@ -94,17 +94,17 @@ def system_words(one: Results) -> str:
         return "One classifier answers all inputs: its certificates need no memory."
     if one.stage != "after":
         return ""
-    said = (
+    words = (
         "All answers have been through one memory, in order of arrival. A promise begins when its input is admitted "
         "and lasts as long as all answers go through that memory; an input that came earlier may have been answered "
         "differently, even within the radius."
     )
     if one.protects == OR_ABSTAINS:
-        said += (
+        words += (
             " Its policy lets the system abstain inside a promised region (inherit does not): a small change to an "
             "input may take its answer away, but cannot replace it by another."
         )
-    return said
+    return words
 
 
 def cautions_words(comparison: Comparison, entry: Entry, at: float) -> Iterator[str]:
@@ -117,8 +117,8 @@ def cautions_words(comparison: Comparison, entry: Entry, at: float) -> Iterator[
             f"{OWN}: together they promise nothing about one system that answers all inputs. A memory (anisocert "
             "memory --help) turns them into such a promise, and may shrink regions."
         )
-    if entry.before.stage == "before" and (said := unmeasured(entry, at)):
-        yield said
+    if entry.before.stage == "before" and (caution := unmeasured(entry, at)):
+        yield caution
     if entry.before.stage == "before" and entry.after is not None:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():
@@ -130,7 +130,7 @@ def cautions_words(comparison: Comparison, entry: Entry, at: float) -> Iterator[
     rivals = comparison.contenders
     if len(rivals) > 1:
         yield (
-            f"Of {len(rivals)} runs compared ({', '.join(one.label for one in rivals)}), this is the one with the "
+            f"Of {len(rivals)} runs compared ({', '.join(rival.label for rival in rivals)}), this is the one with the "
             "largest average radius on these very inputs: on others it may be smaller."
         )
     yield from notes(entry.run)
@@ -138,9 +138,9 @@ def cautions_words(comparison: Comparison, entry: Entry, at: float) -> Iterator[
 
 def nothing_words(entry: Entry) -> str:
     """Why no input is certified, as far as the run knows."""
-    said = f"None of the {len(entry.before):,} inputs has a correct certificate of positive size."
+    words = f"None of the {len(entry.before):,} inputs has a correct certificate of positive size."
     if "reason" in entry.run.table.column_names:
         reasons = [reason for reason in entry.run.table["reason"].to_pylist() if reason]
         if reasons:
-            said += f" The first abstention: {reasons[0]}."
-    return said
+            words += f" The first abstention: {reasons[0]}."
+    return words

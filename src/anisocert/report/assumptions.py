@@ -69,16 +69,16 @@ def _classifier(e: Evidence) -> str:
 
 def _together(run: StoredRun) -> str:
     """What the probability is of, where there are many such sentences."""
-    chosen = "if every input was chosen without knowledge of the noise drawn for it"
+    condition = "if every input was chosen without knowledge of the noise drawn for it"
     if run.said("simultaneous"):
         return (
             f"All {run.said('inputs'):,} certificates of this run hold together except with probability "
-            f"{probability(run.said('alpha'))} at most, {chosen}."
+            f"{probability(run.said('alpha'))} at most, {condition}."
         )
     if run.said("lifetime"):
         return (
             "The smoothed classifier agrees with all promises that the memory ever makes, except with probability "
-            f"{probability(run.said('alpha'))} at most, {chosen}."
+            f"{probability(run.said('alpha'))} at most, {condition}."
         )
     return (
         "The probability is for this one input, chosen without knowledge of the noise drawn for it: a secret seed is "

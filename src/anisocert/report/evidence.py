@@ -39,9 +39,9 @@ class Implied:
 
 def implied_balls(region: Region, unit_range: bool, known: bool = True) -> tuple[Implied, ...]:
     """The balls inside a region. unit_range: values are in [0, 1]. known: whether its dimension is the input's."""
-    shown = is_image(region.shape) and unit_range
+    in_pixels = is_image(region.shape) and unit_range
     radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
-    return tuple(Implied(name, r, float(down(PIXELS * r)) if shown else None) for name, r in radii.items())
+    return tuple(Implied(name, r, float(down(PIXELS * r)) if in_pixels else None) for name, r in radii.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +108,11 @@ def evidence_of(run: StoredRun, number: int, counts: NDArray[np.int64] | None = 
     comparison = compare([run])[0]
     inputs = inputs_of(comparison, [number])
     x = inputs.x.get(number)
-    around = np.zeros(theta.shape or inputs.shape or (1,)) if x is None else x
-    region = run.region(number, around)
+    center = np.zeros(theta.shape or inputs.shape or (1,)) if x is None else x
+    region = run.region(number, center)
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
-        prediction, binding = row["memory_prediction"], run.region_after_memory(number, around)
+        prediction, binding = row["memory_prediction"], run.region_after_memory(number, center)
         if binding is not None and row["memory_note"] != KEPT:
             entry = None if x is None else _in_memory(run, row, x)
             # A memory that was emptied since may say less than what this run was told, one that has grown more.

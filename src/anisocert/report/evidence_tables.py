@@ -20,9 +20,9 @@ def implied_table(e: Evidence) -> Table:
     columns = [Column("ball inside the region"), Column("radius")]
     pixels = [Column("in pixel units, 0 to 255")] if balls[0].pixels is not None else []
     rows = []
-    for one in balls:
-        row = [Cell(one.norm.replace("_inf", "∞")), Cell(down(one.radius, FINE))]
-        rows.append((*row, *([Cell(down(one.pixels, PIXEL))] if one.pixels is not None else [])))
+    for ball in balls:
+        row = [Cell(ball.norm.replace("_inf", "∞")), Cell(down(ball.radius, FINE))]
+        rows.append((*row, *([Cell(down(ball.pixels, PIXEL))] if ball.pixels is not None else [])))
     return Table("", tuple(columns + pixels), tuple(rows))
 
 
@@ -56,8 +56,8 @@ def _codes(row: Mapping[str, Any]) -> dict[str, str]:
     if not before:
         return {"code that answers": f"{own}, which is asked first"}
     most = f"{row['selector_votes'] - row['selector_top']:,} of {row['selector_votes']:,} votes"
-    asked = f"no other class has a majority under code {', '.join(before)}: at most {most} under noise of "
-    return {"code that answers": own, "codes asked before": asked + f"{row['selector_sigma']:.4g}"} | far
+    outcome = f"no other class has a majority under code {', '.join(before)}: at most {most} under noise of "
+    return {"code that answers": own, "codes asked before": outcome + f"{row['selector_sigma']:.4g}"} | far
 
 
 def memory_table(e: Evidence) -> Table:
@@ -100,6 +100,6 @@ def vote_counts(e: Evidence) -> list[tuple[str, int]]:
     # The runner-up's votes are those among the first bound_n; where all were counted by then, the rest is known too.
     if e.row["bound_n"] == e.row["votes"]:
         second = e.row["runner_up_votes"]
-        found = [(_top(e), e.row["top_votes"]), ("the next class", second), ("all others", rest - second)]
-        return [one for one in found if one[1]]
+        rows = [(_top(e), e.row["top_votes"]), ("the next class", second), ("all others", rest - second)]
+        return [row for row in rows if row[1]]
     return [(_top(e), e.row["top_votes"]), ("all other classes", rest)]

@@ -63,15 +63,15 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
 
     together: whether the envelope and the oracle over the levels have columns too.
     """
-    told = curves(comparison, FINE)
-    levels = [level for level in told["levels"] if together or level["name"] not in ("envelope", "oracle")]
+    chart = curves(comparison, FINE)
+    levels = [level for level in chart["levels"] if together or level["name"] not in ("envelope", "oracle")]
     alone = len(levels) == 1  # then the two stand side by side
-    tall = 3.2 if any(one["attacked"] for level in levels for one in level["series"]) else 2.6  # a longer legend
+    tall = 3.2 if any(curve["attacked"] for level in levels for curve in level["series"]) else 2.6  # a longer legend
     figure = new_figure(5.4, tall) if alone else new_figure(2.3 * len(levels) + 0.6, 4.2)
     axes = figure.subplots(1, 2, sharey=True)[:, None] if alone else figure.subplots(2, len(levels), sharey=True)
     for column, level in enumerate(levels):
         for axis, size in zip(axes[:, column], SIZES, strict=True):
-            _draw_curves(axis, told, level["series"], size)
+            _draw_curves(axis, chart, level["series"], size)
         if not alone:
             axes[0, column].set_title(TITLES.get(level["name"], level["name"]))
     if alone:
@@ -89,20 +89,20 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
 def _draw_curves(axis: "Axes", told: dict[str, Any], series: Sequence[dict[str, Any]], size: Size) -> None:
     """Certified accuracy of the runs of one noise level. told: by `curves`."""
     at = told["sizes"][size]["step"] * np.arange(told["sizes"][size]["points"])
-    memory = any(one["stage"] == "after" for one in series)
-    known = [one for one in series if one[size] is not None]
-    for one in known:
-        before, shade = memory and one["stage"] == "before", colour(one["method"], one["label"])
+    memory = any(curve["stage"] == "after" for curve in series)
+    known_curves = [curve for curve in series if curve[size] is not None]
+    for curve in known_curves:
+        before, shade = memory and curve["stage"] == "before", colour(curve["method"], curve["label"])
         axis.step(
-            at, 100 * np.array(one[size]) / told["n"], where="pre", color=shade, linestyle=":" if before else "-",
-            label=f"{one['label']}: {one['protects']}",
+            at, 100 * np.array(curve[size]) / told["n"], where="pre", color=shade, linestyle=":" if before else "-",
+            label=f"{curve['label']}: {curve['protects']}",
         )  # fmt: skip
         if not before:
-            low, high = wilson(one[size], told["n"])
+            low, high = wilson(curve[size], told["n"])
             axis.fill_between(at, 100 * low, 100 * high, step="pre", color=shade, alpha=0.12, linewidth=0)
-        if size == "radius" and one["attacked"]:
-            whiskers(axis, **one["attacked"], shade=shade, label=one["label"])
-    counts = np.array([one[size] for one in known] or [[0]])
+        if size == "radius" and curve["attacked"]:
+            whiskers(axis, **curve["attacked"], shade=shade, label=curve["label"])
+    counts = np.array([curve[size] for curve in known_curves] or [[0]])
     seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
     end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
     axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
@@ -129,22 +129,22 @@ def whiskers(
 
 def noise(comparison: Comparison) -> "Figure | None":
     """Histograms of the two factors of the radius, gap and smallest noise, with their medians (Fig. 5)."""
-    found = [one for one in histograms(comparison) if one["title"] in ("Gap r", "Smallest noise factor")]
-    if not found:
+    charts = [chart for chart in histograms(comparison) if chart["title"] in ("Gap r", "Smallest noise factor")]
+    if not charts:
         return None
-    figure = new_figure(2.6 * len(found), 2.2)
-    for axis, one in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
-        _histogram(axis, one)
+    figure = new_figure(2.6 * len(charts), 2.2)
+    for axis, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
+        _histogram(axis, chart)
     return figure
 
 
 def ratio(comparison: Comparison) -> "Figure | None":
     """Histogram of the largest over the smallest theta of an input."""
-    found = [one for one in histograms(comparison) if one["title"].startswith("Shape")]
-    if not found:
+    charts = [chart for chart in histograms(comparison) if chart["title"].startswith("Shape")]
+    if not charts:
         return None
     figure = new_figure(2.8, 2.2)
-    _histogram(figure.subplots(), found[0])
+    _histogram(figure.subplots(), charts[0])
     return figure
 
 
@@ -155,8 +155,8 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
     wanted = [number for number in ids if number in thetas and is_image(thetas[number].shape)]
     if not wanted:
         return None
-    same = comparison.beside(shaped, "isotropic")
-    rows = (["input"] if inputs.x else []) + (["isotropic"] if same else []) + [shaped.before.method]
+    isotropic = comparison.beside(shaped, "isotropic")
+    rows = (["input"] if inputs.x else []) + (["isotropic"] if isotropic else []) + [shaped.before.method]
     figure = new_figure(0.95 * len(wanted) + 0.5, 0.98 * len(rows) + 0.2)
     axes = figure.subplots(len(rows), len(wanted), squeeze=False)
     for column, number in enumerate(wanted):
@@ -167,11 +167,11 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
                 low, high = inputs.domain
                 axis.imshow(_channels((inputs.x[number] - low) / (high - low)), cmap="gray", vmin=0, vmax=1)
                 continue
-            other = same.run.thetas.get(number) if same and row == "isotropic" else theta
-            shown = np.broadcast_to(np.asarray(other, np.float64), theta.shape)
-            levels = shades(shown, float(theta.min()), float(theta.max()))
+            row_theta = isotropic.run.thetas.get(number) if isotropic and row == "isotropic" else theta
+            values = np.broadcast_to(np.asarray(row_theta, np.float64), theta.shape)
+            levels = shades(values, float(theta.min()), float(theta.max()))
             axis.imshow(_channels(levels), cmap="viridis", vmin=0, vmax=1)
-            ends = dict.fromkeys(f"{end:.2g}" for end in (shown.min(), shown.max()))
+            ends = dict.fromkeys(f"{end:.2g}" for end in (values.min(), values.max()))
             axis.set_xlabel("–".join(ends), fontsize=6, labelpad=1)
     for axis, row in zip(axes[:, 0], rows, strict=True):
         axis.set_ylabel(row if row == "input" else f"θ, {row}", fontsize=7)
@@ -191,5 +191,5 @@ def _histogram(axis: "Axes", one: dict[str, Any]) -> None:
 
 def _channels(image: np.ndarray) -> np.ndarray:
     """`c x h x w` as matplotlib takes it."""
-    shown: np.ndarray = np.clip(np.moveaxis(image, 0, -1) if image.ndim == 3 else image, 0, 1)
-    return shown[..., 0] if shown.ndim == 3 and shown.shape[-1] == 1 else shown
+    pixels: np.ndarray = np.clip(np.moveaxis(image, 0, -1) if image.ndim == 3 else image, 0, 1)
+    return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[-1] == 1 else pixels

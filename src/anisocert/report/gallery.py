@@ -67,22 +67,22 @@ class _Maker:
         return self.comparison.entries[self.main]
 
     def card(self, number: int, tags: tuple[str, ...]) -> Card:
-        one, entry, row = self.entry.binding, self.entry, self.rows[self.main][number]
-        place = int(np.searchsorted(one.ids, number))
-        answer, label = int(one.prediction[place]), int(one.labels[place])
+        results, entry, row = self.entry.binding, self.entry, self.rows[self.main][number]
+        place = int(np.searchsorted(results.ids, number))
+        answer, label = int(results.prediction[place]), int(results.labels[place])
         if answer == ABSTAIN:
-            mood, title = "abstained", f"no answer{f'; the label is {self._name(label)}' if one.labelled else ''}"
-        elif one.correct[place]:  # without a label every answer is, and none is known to be
-            mood, title = "right" if one.labelled else "answered", self._name(answer)
+            mood, title = "abstained", f"no answer{f'; the label is {self._name(label)}' if results.labelled else ''}"
+        elif results.correct[place]:  # without a label every answer is, and none is known to be
+            mood, title = "right" if results.labelled else "answered", self._name(answer)
         else:
             mood, title = "wrong", f"{self._name(answer)}; the label is {self._name(label)}"
         theta = entry.run.thetas.get(number)
         pictures, lines = pictures_of(number, theta, self.inputs), list[str]()
-        radius = "" if answer == ABSTAIN else down(float(one.radius[place]))
+        radius = "" if answer == ABSTAIN else down(float(results.radius[place]))
         if number in self.inputs.names:
             lines.append(f"Its file is {self.inputs.names[number]}.")
         if radius:
-            lines.append(f"The radius of {radius} is {one.protects}.")
+            lines.append(f"The radius of {radius} is {results.protects}.")
         its = "Its region" if entry.after is None else "Before the memory its region"
         region = self._region(number, theta, row)
         if region is not None and region.radius == region.enclosing_radius:
@@ -114,28 +114,28 @@ class _Maker:
 
     def _beyond(self, number: int, region: Region) -> tuple[Picture | None, str]:
         """An x + delta that the region covers and the round certificate of the same input does not."""
-        ball, whose = self._ball(number)
-        if ball is None:
-            ball, whose = region.radius, "the largest ball inside it"
-        found = beyond_ball(region, ball, self.inputs.domain if self.inputs.x else None, seed=number)
-        if found is None:
-            return None, f"No point of it lies outside {whose}, of radius {down(ball)}."
-        line = f"Example: a change δ of {self.comparison.norm} length {down(found.length)} that the region covers"
-        if ball > 0:
-            line += f", {times(found.length / ball, 2)} times as long as {whose} allows ({down(ball)})."
+        radius, words = self._ball(number)
+        if radius is None:
+            radius, words = region.radius, "the largest ball inside it"
+        beyond = beyond_ball(region, radius, self.inputs.domain if self.inputs.x else None, seed=number)
+        if beyond is None:
+            return None, f"No point of it lies outside {words}, of radius {down(radius)}."
+        line = f"Example: a change δ of {self.comparison.norm} length {down(beyond.length)} that the region covers"
+        if radius > 0:
+            line += f", {times(beyond.length / radius, 2)} times as long as {words} allows ({down(radius)})."
         else:
-            line += f"; {whose} certifies nothing here."
+            line += f"; {words} certifies nothing here."
         if self.entry.after is not None:
             line += " Both are certificates before the memory."
         if number not in self.inputs.x:
             return None, line
-        return drawn(found.point, self.inputs, "input + δ, covered by the region"), line
+        return drawn(beyond.point, self.inputs, "input + δ, covered by the region"), line
 
     def _ball(self, number: int) -> tuple[float | None, str]:
         """Radius of the isotropic certificate of this input at the same noise level, or of the fixed one."""
         for method, words in (("isotropic", "the isotropic ball"), ("fixed", "the ball of fixed noise")):
-            if (other := self.comparison.beside(self.entry, method)) is not None:
-                return float(other.before.radius[np.searchsorted(other.before.ids, number)]), words
+            if (entry := self.comparison.beside(self.entry, method)) is not None:
+                return float(entry.before.radius[np.searchsorted(entry.before.ids, number)]), words
         return None, ""
 
     def _table(self, number: int) -> Table:
@@ -146,32 +146,32 @@ class _Maker:
         ends = {max(sizes): " (largest)", min(sizes): " (smallest)"} if max(sizes) > min(sizes) else {}
         memory = any(entry.after is not None for entry in entries)
         rows = []
-        for entry, size, known in zip(entries, sizes, self.rows, strict=True):
-            told, after = known[number], entry.after
-            votes = None if told.get("bound_n") is None else f"{told['bound_k']:,} of {told['bound_n']:,}"
-            row = [
+        for entry, size, run_rows in zip(entries, sizes, self.rows, strict=True):
+            row, after = run_rows[number], entry.after
+            votes = None if row.get("bound_n") is None else f"{row['bound_k']:,} of {row['bound_n']:,}"
+            cells = [
                 Cell(entry.label), Cell(_answer(int(entry.before.prediction[place]))),
                 Cell(down(size) + ends.get(size, "")), Cell(float(entry.before.proxy_radius[place])),
-                Cell(told.get("gap")), Cell(votes),
+                Cell(row.get("gap")), Cell(votes),
             ]  # fmt: skip
             if memory and after is None:
-                row += [Cell("not needed" if entry.before.stage == "not needed" else "none"), Cell(None), Cell(None)]
+                cells += [Cell("not needed" if entry.before.stage == "not needed" else "none"), Cell(None), Cell(None)]
             elif after is not None:
-                row += [
-                    Cell(str(told["memory_note"])), Cell(_answer(int(after.prediction[place]))),
+                cells += [
+                    Cell(str(row["memory_note"])), Cell(_answer(int(after.prediction[place]))),
                     Cell(float(after.radius[place])),
                 ]  # fmt: skip
-            rows.append(tuple(row))
+            rows.append(tuple(cells))
         columns = [
             Column("run"), Column("class"), Column("radius"), Column("proxy radius", "length"),
             Column("gap", "length"), Column("votes"),
         ]  # fmt: skip
         if memory:
             columns += [Column("memory"), Column("class", group="after it"), Column("radius", "length", "after it")]
-        whose = f"Radius: {either(entry.before.protects for entry in entries)}."
+        caption = f"Radius: {either(entry.before.protects for entry in entries)}."
         if memory:
-            whose += f" After it: {either(entry.after.protects for entry in entries if entry.after is not None)}."
-        return Table("", tuple(columns), tuple(rows), whose)
+            caption += f" After it: {either(entry.after.protects for entry in entries if entry.after is not None)}."
+        return Table("", tuple(columns), tuple(rows), caption)
 
     def _name(self, label: int) -> str:
         return in_words(label, self.inputs.class_names)

@@ -41,7 +41,7 @@ class Part:
     @property
     def attacked(self) -> str:
         """What the circles among its curves are, where there are any."""
-        drawn = any(one["attacked"] for level in self.curves["levels"] for one in level["series"])
+        drawn = any(curve["attacked"] for level in self.curves["levels"] for curve in level["series"])
         return LEFT if drawn else ""
 
     @property
@@ -80,12 +80,12 @@ def page(comparisons: Sequence[Comparison], gallery: int = 24, on_runs: Callable
     for comparison in comparisons:
         parts.append(_part(comparison, gallery))
         on_runs(len(comparison.entries))
-    beside = any(published(c.data, c.norm, c.entries[0].recipe) for c in comparisons)
+    in_paper = any(published(c.data, c.norm, c.entries[0].recipe) for c in comparisons)
     names = ", ".join(dict.fromkeys(comparison.data for comparison in comparisons))
     return fill(
         "report.html", "page.js", title=f"Robustness certificates: {names}",
         subtitle=_subtitle(comparisons), parts=parts, runs=list(provenance(comparisons)),
-        paper=paper_source() if beside else "", phrases=MEANING, rules=RULES, left=LEFT,
+        paper=paper_source() if in_paper else "", phrases=MEANING, rules=RULES, left=LEFT,
         methods=APPEARANCES | {"other": OTHER},
         numbers=[part.curves | {"histograms": part.histograms} for part in parts],
     )  # fmt: skip
@@ -94,9 +94,9 @@ def page(comparisons: Sequence[Comparison], gallery: int = 24, on_runs: Callable
 def _part(comparison: Comparison, gallery: int) -> Part:
     tags = chosen(comparison, gallery)
     inputs = inputs_of(comparison, list(tags))
-    found = verdict(comparison, inputs.dim, inputs.unit_range)
+    conclusion = verdict(comparison, inputs.dim, inputs.unit_range)
     return Part(
-        comparison, inputs, found, (*found.cautions, *_unbacked(comparison)), curves(comparison),
+        comparison, inputs, conclusion, (*conclusion.cautions, *_unbacked(comparison)), curves(comparison),
         histograms(comparison), tables_of(comparison), summary(comparison, size="proxy_radius"),
         cards(comparison, tags, inputs),
     )  # fmt: skip
@@ -106,12 +106,12 @@ def _unbacked(comparison: Comparison) -> list[str]:
     """What the numbers lack: labels, or memories from which they could be derived again."""
     from anisocert.verify import memory_backing  # here, because reading runs needs more than importing this room
 
-    told: dict[str, list[str]] = {}
+    labels_by_line: dict[str, list[str]] = {}
     for entry in comparison.entries:
         if (line := memory_backing(entry.run)) is not None:
-            told.setdefault(line, []).append(entry.label)
+            labels_by_line.setdefault(line, []).append(entry.label)
     unlabelled = [] if comparison.headline.before.labelled else [NO_LABELS]
-    return [*unlabelled, *(f"{', '.join(labels)}: {line}" for line, labels in told.items())]
+    return [*unlabelled, *(f"{', '.join(labels)}: {line}" for line, labels in labels_by_line.items())]
 
 
 def _subtitle(comparisons: Sequence[Comparison]) -> str:

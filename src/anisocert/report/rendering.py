@@ -33,8 +33,8 @@ def _dumped(value: object, **options: Any) -> str:
 
 def _cleaned(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_finalized(name): _cleaned(one) for name, one in value.items()}
-    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else _finalized(value)
+        return {_finalized(name): _cleaned(inner) for name, inner in value.items()}
+    return [_cleaned(inner) for inner in value] if isinstance(value, list | tuple) else _finalized(value)
 
 
 def _finalized(value: object) -> object:

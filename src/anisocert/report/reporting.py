@@ -84,10 +84,10 @@ def _runs(what: Any) -> Iterator[StoredRun]:
     elif isinstance(what, list | tuple):
         if not what:
             raise ArgumentError("expected something to report on, got an empty list")
-        for one in what:
-            yield from _runs(one)
+        for source in what:
+            yield from _runs(source)
     else:
-        how = ": ac.report(ac.evaluate(certificates, labels), out)" if isinstance(what, Certificate) else ""
+        hint = ": ac.report(ac.evaluate(certificates, labels), out)" if isinstance(what, Certificate) else ""
         raise ArgumentError(
-            f"expected what ac.evaluate(certificates, labels) returned, or a run's folder, got {told(what)}{how}"
+            f"expected what ac.evaluate(certificates, labels) returned, or a run's folder, got {told(what)}{hint}"
         )

@@ -33,10 +33,10 @@ def sentence(evidence: Evidence) -> str:
             "promised earlier; nothing is promised about its surroundings."
         )
     account = "" if e.whole else "By the run's own account, which no memory here backs: "
-    said = _kept(
+    words = _kept(
         f"{account}{_subject(e)} answers {where}", e.name(e.prediction), _answers(e), e.binding, e.implied(e.binding)
     )
-    return f"{said} {_certainty(e)} This is {protects(e)}{OTHER_NOISE if protects(e) == OWN else ''}."
+    return f"{words} {_certainty(e)} This is {protects(e)}{OTHER_NOISE if protects(e) == OWN else ''}."
 
 
 def answer_sentence(answer: Certificate, name: str, keeps: bool, unit_range: bool) -> str:
@@ -51,7 +51,7 @@ def answer_sentence(answer: Certificate, name: str, keeps: bool, unit_range: boo
             f"The system answers this input with {name}, because it lies on the border of a region promised earlier; "
             "nothing is promised about its surroundings."
         )
-    said = _kept(
+    words = _kept(
         f"{SYSTEM} answers this input",
         name,
         _from_admission(keeps),
@@ -59,23 +59,23 @@ def answer_sentence(answer: Certificate, name: str, keeps: bool, unit_range: boo
         implied_balls(answer.region, unit_range),
     )
     alpha, whose = probability(answer.alpha), "the input that it was promised to"
-    sure = _memory_certainty(alpha, whose if answer.note == INHERITED else None)
-    return f"{said} {sure} This is {ADMITTED if keeps else OR_ABSTAINS}."
+    certainty = _memory_certainty(alpha, whose if answer.note == INHERITED else None)
+    return f"{words} {certainty} This is {ADMITTED if keeps else OR_ABSTAINS}."
 
 
 def _kept(subject: str, answer: str, answers: str, region: Region, implied: Sequence[Implied]) -> str:
     """The answer, and the changes after which it stays."""
-    balls = {one.norm: one for one in implied}
+    balls = {ball.norm: ball for ball in implied}
     own = balls.pop(f"l{region.norm}")
-    said = f"{subject} with {answer}, and {answers} after every change of {own.norm} length up to {_length(own)}"
+    words = f"{subject} with {answer}, and {answers} after every change of {own.norm} length up to {_length(own)}"
     if region.enclosing_radius > region.radius:
-        said += (
+        words += (
             f" (in the directions it is least sensitive to, up to {down(region.enclosing_radius, FINE)}; the region "
             f"holds as much as a ball of radius {down(region.proxy_radius, FINE)})"
         )
-    also = [f"of {name} length up to {_length(one)}" for name, one in balls.items() if name != "l_inf"]
-    also += [f"of every value by up to {_length(one)}" for name, one in balls.items() if name == "l_inf"]
-    return said + (f", so also {' and '.join(also)}." if also else ".")
+    also = [f"of {name} length up to {_length(ball)}" for name, ball in balls.items() if name != "l_inf"]
+    also += [f"of every value by up to {_length(ball)}" for name, ball in balls.items() if name == "l_inf"]
+    return words + (f", so also {' and '.join(also)}." if also else ".")
 
 
 def protects(evidence: Evidence) -> str:

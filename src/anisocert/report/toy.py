@@ -59,14 +59,14 @@ def toy(plan: Plan, seed: int = 0, epochs: int = 40) -> Toy:
     ring = np.flatnonzero(data.y == RING)
     places = [ring[np.linalg.norm(data.x[ring] - near, axis=1).argmin()] for near in NEAR]
     # the paper's ascent, which trades a little radius for volume; the default would keep the ball
-    shaped, found = PublishedAnisotropic(isotropic=Isotropic()), {}
+    shaped, certificates = PublishedAnisotropic(isotropic=Isotropic()), {}
     for smoothing in (Uniform(LAM), Gaussian(SIGMA)):
         for method in (Isotropic(), shaped):
-            found[f"l{smoothing.norm}", method.name] = certify(
+            certificates[f"l{smoothing.norm}", method.name] = certify(
                 network, data.x[places], ids=[int(place) for place in places], smoothing=smoothing, method=method,
                 plan=plan, seed=seed,
             )  # fmt: skip
-    return Toy(model, data, found)
+    return Toy(model, data, certificates)
 
 
 def toy_figure(made: Toy) -> "Figure":
@@ -78,9 +78,9 @@ def toy_figure(made: Toy) -> "Figure":
     figure = new_figure(8.6, 2.5)
     panels = zip(figure.subplots(1, 4, sharey=True), "abcd", made.certificates.items(), strict=True)
     for axis, letter, ((norm, method), certificates) in panels:
-        drawn = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu", alpha=0.85)
-        near = made.data.x[(np.abs(made.data.x) < ticks.max()).all(1)]
-        axis.plot(near[::3, 0], near[::3, 1], ".", color="black", markersize=0.8, alpha=0.5)
+        contours = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu", alpha=0.85)
+        points = made.data.x[(np.abs(made.data.x) < ticks.max()).all(1)]
+        axis.plot(points[::3, 0], points[::3, 1], ".", color="black", markersize=0.8, alpha=0.5)
         for certificate in certificates:
             region = certificate.region
             if region is None:
@@ -96,5 +96,5 @@ def toy_figure(made: Toy) -> "Figure":
             xticks=[-2, 0, 2],
             yticks=[-2, 0, 2],
         )
-    figure.colorbar(drawn, ax=figure.axes, label="f of the ring's class", ticks=[0, 0.5, 1], shrink=0.85)
+    figure.colorbar(contours, ax=figure.axes, label="f of the ring's class", ticks=[0, 0.5, 1], shrink=0.85)
     return figure

@@ -101,10 +101,10 @@ def _abstention(d: "Diagnosis", most: float, scale: float, images: bool) -> Iter
         )
 
 
-def _fate(one: Level) -> str:
-    if one.abstained >= MOSTLY:
-        return f"{_share(one.abstained, True)} of the inputs abstain"
-    return f"only {_share(one.certified)} of the inputs are certified correctly"
+def _fate(level: Level) -> str:
+    if level.abstained >= MOSTLY:
+        return f"{_share(level.abstained, True)} of the inputs abstain"
+    return f"only {_share(level.certified)} of the inputs are certified correctly"
 
 
 def _reach(d: "Diagnosis") -> str:

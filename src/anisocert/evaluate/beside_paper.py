@@ -77,17 +77,18 @@ def _ours(family: Sequence[Results], radii: Sequence[float], levels: Sequence[fl
         yield *head, *accuracies(best, radii), *averages(family)
 
 
-def _head(one: Results, rule: str, whom: str) -> tuple[Cell, ...]:
-    return Cell(one.label), Cell("here"), Cell(rule), Cell(one.stage), Cell(whom)
+def _head(results: Results, rule: str, whom: str) -> tuple[Cell, ...]:
+    return Cell(results.label), Cell("here"), Cell(rule), Cell(results.stage), Cell(whom)
 
 
-def _caption(told: PaperTable, levels: Sequence[float], symbol: str) -> str:
+def _caption(paper: PaperTable, levels: Sequence[float], symbol: str) -> str:
     parts = [
-        f"Paper: {told.source}, {told.recipe} training, {told.network}, σ {', '.join(f'{s:g}' for s in told.sigmas)}; "
-        f"rounded to nearest there. Here: {symbol} {', '.join(f'{level:g}' for level in levels)}; rounded down."
+        f"Paper: {paper.source}, {paper.recipe} training, {paper.network}, σ "
+        f"{', '.join(f'{s:g}' for s in paper.sigmas)}; rounded to nearest there. Here: {symbol} "
+        f"{', '.join(f'{level:g}' for level in levels)}; rounded down."
     ]
     if len(levels) > 1:
         parts.append(RULES)
-    if told.norm == "l1":
+    if paper.norm == "l1":
         parts.append(NOTE_L1)
     return " ".join(parts)

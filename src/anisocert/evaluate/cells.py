@@ -48,8 +48,8 @@ def _average(levels: Sequence[Results], size: Size) -> Cell:
     return Cell(results.mean(size), *bootstrap(results.certified(size)))
 
 
-def _median(one: Results, size: Size) -> Cell:
-    if not one.knows(size):
+def _median(results: Results, size: Size) -> Cell:
+    if not results.knows(size):
         return Cell(None)
-    low, high = median_interval(one.certified(size))
-    return Cell(one.median(size), low, high) if np.isfinite(low) else Cell(one.median(size))
+    low, high = median_interval(results.certified(size))
+    return Cell(results.median(size), low, high) if np.isfinite(low) else Cell(results.median(size))

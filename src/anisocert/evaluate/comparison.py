@@ -188,10 +188,10 @@ def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison
     return Comparison(data, norm, tuple(entries), len(all_ids) - len(shared_ids))
 
 
-def _expect_same_inputs(data: str, runs: Sequence["StoredRun"], results: Sequence[Results]) -> None:
+def _expect_same_inputs(data: str, runs: Sequence["StoredRun"], befores: Sequence[Results]) -> None:
     """An error if examples with the same ids are known to be others: data of one name may lie in several places."""
     first: dict[bytes, StoredRun] = {}
-    for run, before in zip(runs, results, strict=True):
+    for run, before in zip(runs, befores, strict=True):
         if (data_hash := run.said("data_hash")) is None:
             continue
         other = first.setdefault(before.ids.tobytes(), run)

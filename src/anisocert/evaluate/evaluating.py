@@ -109,9 +109,9 @@ def evaluate(
     )
 
 
-def _of_run(folder: Path, **given: object) -> Evaluation:
+def _of_run(folder: Path, **arguments: object) -> Evaluation:
     """A run on disk; an error if something is given that it knows itself."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is not None:
             raise ArgumentError(f"expected no {name} beside the folder of a run, which has its own, got {told(value)}")
     from anisocert.runs import read_run  # here, because it needs more than the core
@@ -119,20 +119,20 @@ def _of_run(folder: Path, **given: object) -> Evaluation:
     return Evaluation(compare([read_run(folder)]))
 
 
-def _lists(given: Any) -> dict[str, list[Certificate]]:
+def _lists(certificates: Any) -> dict[str, list[Certificate]]:
     """Lists of certificates by name; an error that names the remedy for anything else."""
-    if isinstance(given, Certificate):
+    if isinstance(certificates, Certificate):
         raise ArgumentError("expected certificates, got one: pass [certificate] and [label]")
-    if isinstance(given, Mapping):
-        for name, inner in given.items():
+    if isinstance(certificates, Mapping):
+        for name, inner in certificates.items():
             if isinstance(inner, Mapping):
                 raise ArgumentError(
                     f"expected a list of certificates as {name!r}, got {told(inner)}: name each of its lists by itself"
                 )
-        return {str(name): group for name, inner in given.items() for group in _lists(inner).values()} or _none()
-    if isinstance(given, str | Path) or not hasattr(given, "__iter__"):
-        raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}")
-    group = list(given)
+        return {str(name): group for name, inner in certificates.items() for group in _lists(inner).values()} or _none()
+    if isinstance(certificates, str | Path) or not hasattr(certificates, "__iter__"):
+        raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(certificates)}")
+    group = list(certificates)
     for certificate in group:
         if not isinstance(certificate, Certificate):
             raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(certificate)} among them")
@@ -143,16 +143,16 @@ def _none() -> Any:
     raise ArgumentError("expected at least one certificate, got none")
 
 
-def _labels(given: ArrayLike | None, lists: Mapping[str, Certificates]) -> NDArray[np.int64]:
+def _labels(labels: ArrayLike | None, lists: Mapping[str, Certificates]) -> NDArray[np.int64]:
     """The labels as whole numbers, one per certificate of each list."""
-    if given is None:
+    if labels is None:
         raise ArgumentError(
             "expected labels, the true class of each input, got none: ac.evaluate(certificates, labels)"
         )
     try:
-        raw = np.asarray(given.cpu() if hasattr(given, "cpu") else given)
+        raw = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
     except ValueError as error:  # lists of unequal length
-        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told(given)}") from error
+        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told(labels)}") from error
     if raw.ndim != 1 or raw.dtype.kind not in "iu":
         description = f"{raw.dtype} of shape {raw.shape}{_numbered(raw)}"
         raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {description}")

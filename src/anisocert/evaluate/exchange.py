@@ -50,13 +50,13 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     return tsv
 
 
-def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any]:
+def _known(file: Path, tsv: TsvFile, said: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of a file's results, by itself or by its owner."""
-    for name, value in found.said.items():
+    for name, value in tsv.said.items():
         if said.get(name, value) != value:
             raise ArgumentError(f"expected {name} {value}, which {file} says of itself, got {said[name]}")
-    usual = {"method": METHOD_OF[found.format]} if found.format in METHOD_OF else {}
-    description: dict[str, Any] = {**usual, **found.said, **said}
+    usual = {"method": METHOD_OF[tsv.format]} if tsv.format in METHOD_OF else {}
+    description: dict[str, Any] = {**usual, **tsv.said, **said}
     if "norm" not in description:
         raise ArgumentError(f"expected --norm l2 or --norm l1, the norm of the radii, as {file} does not say it")
     if "method" not in description:
@@ -65,7 +65,7 @@ def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any
             "for everyone; isotropic or anisotropic if each input had its own"
         )
     # of an abstention, files may say 0
-    noises = {line.noises for line in found.lines if line.predict != ABSTAIN or any(line.noises)}
+    noises = {line.noises for line in tsv.lines if line.predict != ABSTAIN or any(line.noises)}
     if description["method"] in SAME_FOR_ALL and len(noises) > 1:
         raise ArgumentError(
             f"expected one sigma in {file}, as method {description['method']} is one classifier for all inputs, got "
@@ -87,15 +87,15 @@ def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = Fa
     return write_tsv(file, form, map(_after_memory, rows) if after_memory else rows, digits, after_memory)
 
 
-def _row(line: Line, known: Mapping[str, Any]) -> dict[str, Any]:
+def _row(line: Line, description: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row, as far as the line tells."""
-    noise = known.get("sigma") if line.sigma is None and known["method"] == "fixed" else line.sigma
-    proxy = line.radius if line.radius_proxy is None and known["method"] in ROUND else line.radius_proxy
+    noise = description.get("sigma") if line.sigma is None and description["method"] == "fixed" else line.sigma
+    proxy = line.radius if line.radius_proxy is None and description["method"] in ROUND else line.radius_proxy
     return {
         "idx": line.idx, "label": line.label, "prediction": line.predict, "correct": line.correct,
         "radius": line.radius, "proxy_radius": proxy, "theta_min": noise if line.min_sigma is None else line.min_sigma,
         "theta_max": noise, "theta_geomean": noise, "seconds": line.seconds,
-        **{name: known.get(name) for name in ("sigma", "norm", "method", "alpha")},
+        **{name: description.get(name) for name in ("sigma", "norm", "method", "alpha")},
     }  # fmt: skip
 
 

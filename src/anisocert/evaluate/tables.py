@@ -158,11 +158,11 @@ def round_steps(top: float) -> tuple[float, ...]:
     return tuple(float(f"{i * step:.12g}") for i in range(COUNTED))
 
 
-def _line(one: Results, at: Sequence[float], size: Size) -> tuple[Cell, ...]:
-    interval = wilson(round(one.abstention * len(one)), len(one))
+def _line(results: Results, at: Sequence[float], size: Size) -> tuple[Cell, ...]:
+    interval = wilson(round(results.abstention * len(results)), len(results))
     return (
-        *_head(one), *accuracies(one, at, size), medians(one)[0], *averages([one]),
-        Cell(one.abstention, float(interval[0]), float(interval[1])),
+        *_head(results), *accuracies(results, at, size), medians(results)[0], *averages([results]),
+        Cell(results.abstention, float(interval[0]), float(interval[1])),
     )  # fmt: skip
 
 
@@ -176,8 +176,8 @@ def _best_lines(family: Sequence[Results], at: Sequence[float], size: Size) -> l
     return [(*head, *best, *[Cell(None)] * 4), tuple(line)]
 
 
-def _head(one: Results) -> tuple[Cell, ...]:
-    return Cell(one.label), noise(one), Cell(one.stage), Cell(one.protects)
+def _head(results: Results) -> tuple[Cell, ...]:
+    return Cell(results.label), noise(results), Cell(results.stage), Cell(results.protects)
 
 
 def _summary_caption(comparison: Comparison) -> str:

@@ -154,13 +154,13 @@ def _grid(comparison: Comparison, size: Size, most: int) -> dict[str, Any]:
     return {"step": step, "points": points, "beyond": int((sizes > step * (points - 1)).sum())}
 
 
-def _binned(known: Sequence[tuple[str, str, NDArray[np.float64]]]) -> dict[str, Any]:
+def _binned(series: Sequence[tuple[str, str, NDArray[np.float64]]]) -> dict[str, Any]:
     """Counts in shared bins; what lies beyond 1.5 times the 99 % quantile is counted in the last one."""
-    everything = np.concatenate([values for _, _, values in known])
+    everything = np.concatenate([values for _, _, values in series])
     low, high = float(everything.min()), min(float(everything.max()), 1.5 * float(np.quantile(everything, 0.99)))
     if not high > low:
         low, high = low * 0.9, low * 1.1 + 1e-9
-    largest = max(len(values) for _, _, values in known)
+    largest = max(len(values) for _, _, values in series)
     edges = np.linspace(low, high, int(np.clip(2 * np.sqrt(largest), 8, BINS)) + 1)
     return {
         "low": low, "high": high,
@@ -169,6 +169,6 @@ def _binned(known: Sequence[tuple[str, str, NDArray[np.float64]]]) -> dict[str, 
                 "label": label, "method": method, "median": float(np.median(values)),
                 "counts": np.histogram(np.minimum(values, high), edges)[0].tolist(),
             }
-            for label, method, values in known
+            for label, method, values in series
         ],
     }  # fmt: skip

@@ -86,26 +86,26 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     return figure
 
 
-def _draw_curves(axis: "Axes", told: dict[str, Any], series: Sequence[dict[str, Any]], size: Size) -> None:
-    """Certified accuracy of the runs of one noise level. told: by `curves`."""
-    at = told["sizes"][size]["step"] * np.arange(told["sizes"][size]["points"])
+def _draw_curves(axis: "Axes", chart: dict[str, Any], series: Sequence[dict[str, Any]], size: Size) -> None:
+    """Certified accuracy of the runs of one noise level. chart: by `curves`."""
+    at = chart["sizes"][size]["step"] * np.arange(chart["sizes"][size]["points"])
     memory = any(curve["stage"] == "after" for curve in series)
     known_curves = [curve for curve in series if curve[size] is not None]
     for curve in known_curves:
         before, shade = memory and curve["stage"] == "before", colour(curve["method"], curve["label"])
         axis.step(
-            at, 100 * np.array(curve[size]) / told["n"], where="pre", color=shade, linestyle=":" if before else "-",
+            at, 100 * np.array(curve[size]) / chart["n"], where="pre", color=shade, linestyle=":" if before else "-",
             label=f"{curve['label']}: {curve['protects']}",
         )  # fmt: skip
         if not before:
-            low, high = wilson(curve[size], told["n"])
+            low, high = wilson(curve[size], chart["n"])
             axis.fill_between(at, 100 * low, 100 * high, step="pre", color=shade, alpha=0.12, linewidth=0)
         if size == "radius" and curve["attacked"]:
             whiskers(axis, **curve["attacked"], shade=shade, label=curve["label"])
     counts = np.array([curve[size] for curve in known_curves] or [[0]])
-    seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
+    seen = np.flatnonzero(counts.max(0) > chart["n"] // 10)  # a long tail would flatten the rest
     end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
-    axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
+    axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{chart['norm']} {size.replace('_', ' ')}")
     axis.grid(visible=True)
 
 
@@ -178,14 +178,14 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
     return figure
 
 
-def _histogram(axis: "Axes", one: dict[str, Any]) -> None:
-    edges = np.linspace(one["low"], one["high"], len(one["series"][0]["counts"]) + 1)
-    for series in one["series"]:
+def _histogram(axis: "Axes", chart: dict[str, Any]) -> None:
+    edges = np.linspace(chart["low"], chart["high"], len(chart["series"][0]["counts"]) + 1)
+    for series in chart["series"]:
         shade = colour(series["method"])
         axis.stairs(series["counts"], edges, fill=True, color=shade, alpha=0.3)
         axis.stairs(series["counts"], edges, color=shade, label=series["label"])
         axis.axvline(series["median"], color=shade, linestyle="--", linewidth=1)
-    axis.set(xlabel=one["title"], ylabel="inputs")
+    axis.set(xlabel=chart["title"], ylabel="inputs")
     axis.legend(fontsize=6.5)
 
 

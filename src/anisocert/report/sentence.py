@@ -102,9 +102,9 @@ def _subject(e: Evidence) -> str:
     return "The smoothed classifier with the noise chosen for this input"
 
 
-def _length(one: Implied) -> str:
-    text = down(one.radius, FINE)
-    return text if one.pixels is None else f"{text} ({down(one.pixels, PIXEL)} in pixel units of 0 to 255)"
+def _length(ball: Implied) -> str:
+    text = down(ball.radius, FINE)
+    return text if ball.pixels is None else f"{text} ({down(ball.pixels, PIXEL)} in pixel units of 0 to 255)"
 
 
 def _certainty(e: Evidence) -> str:

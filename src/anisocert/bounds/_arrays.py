@@ -21,9 +21,9 @@ def integers(name: str, value: ArrayLike, least: int) -> Integers:
     array = np.asarray(value)
     if array.size and array.dtype.kind not in "iu":
         raise ArgumentError(f"expected {name} to be integers, got {_first(array)!r} ({array.dtype})")
-    wrong = array < least
-    if wrong.any():
-        raise ArgumentError(f"expected {name} >= {least}, got {_first(array[wrong])}")
+    below = array < least
+    if below.any():
+        raise ArgumentError(f"expected {name} >= {least}, got {_first(array[below])}")
     return array.astype(np.int64)
 
 
@@ -33,9 +33,9 @@ def levels(name: str, value: ArrayLike, or_none: bool = False) -> Floats:
     if array.size and array.dtype.kind not in "iuf":
         raise ArgumentError(f"expected {name} to be numbers, got {_first(array)!r} ({array.dtype})")
     array = array.astype(np.float64)
-    wrong = ~((array < 1) & (or_none | (array > 0)))
-    if wrong.any():
-        raise ArgumentError(f"expected {name} {'below 1' if or_none else 'in (0, 1)'}, got {_first(array[wrong])}")
+    outside = ~((array < 1) & (or_none | (array > 0)))
+    if outside.any():
+        raise ArgumentError(f"expected {name} {'below 1' if or_none else 'in (0, 1)'}, got {_first(array[outside])}")
     return array
 
 
@@ -50,9 +50,9 @@ def broadcast(**arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 
 def at_most(name: str, array: NDArray[Any], limit_name: str, limit: NDArray[Any]) -> None:
     """Every entry of `array` must be <= its partner in `limit` (same shape)."""
-    wrong = array > limit
-    if wrong.any():
-        got, bound = _first(array[wrong]), _first(limit[wrong])
+    above = array > limit
+    if above.any():
+        got, bound = _first(array[above]), _first(limit[above])
         raise ArgumentError(f"expected {name} <= {limit_name}, got {name} = {got} with {limit_name} = {bound}")
 
 
@@ -87,10 +87,10 @@ def settle(p: Floats, toward: int, holds: Callable[[Floats], NDArray[np.bool_]])
     """
     step = np.spacing(p) * (1 if toward else -1)
     for _ in range(64):
-        wrong = ~holds(p)
-        if not wrong.any():
+        unproven = ~holds(p)
+        if not unproven.any():
             return p
-        p = np.where(wrong, np.clip(p + step, 0.0, 1.0), p)
+        p = np.where(unproven, np.clip(p + step, 0.0, 1.0), p)
         step = 2 * step
     return np.where(holds(p), p, float(toward))
 

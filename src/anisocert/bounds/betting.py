@@ -27,8 +27,8 @@ def lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
     """
     k, n, alpha = tally(k, n, alpha)
     bound = np.zeros(k.shape)
-    seen = k > 0  # without a single vote W <= 1 everywhere: nothing is ruled out
-    bound[seen] = _lower(k[seen], n[seen], alpha[seen])
+    positive = k > 0  # without a single vote W <= 1 everywhere: nothing is ruled out
+    bound[positive] = _lower(k[positive], n[positive], alpha[positive])
     return unwrap(bound)
 
 
@@ -76,8 +76,8 @@ def _lower(k: Integers, n: Integers, alpha: Floats) -> Floats:
         low[todo] = np.where(rich, m[todo], low[todo])
         high[todo] = np.where(rich, high[todo], m[todo])
         # Done within half a slack of the aim, or when no float is left between the ends of the bracket.
-        open_ = (np.abs(excess) > slack[todo] / 2) & (high[todo] - low[todo] > np.spacing(high[todo]))
-        todo, excess, slope = todo[open_], excess[open_], slope[open_]
+        unsettled = (np.abs(excess) > slack[todo] / 2) & (high[todo] - low[todo] > np.spacing(high[todo]))
+        todo, excess, slope = todo[unsettled], excess[unsettled], slope[unsettled]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             newton = m[todo] * np.exp(-excess / slope)
         inside = (newton > low[todo]) & (newton < high[todo])  # False for NaN

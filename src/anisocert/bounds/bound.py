@@ -47,8 +47,8 @@ class TwoClass(Bound):
         if num_classes == 2:
             return BOUNDS["one-vs-rest"].estimate(top, runner_up, n, num_classes, alpha, family)
         p_a: Floats = family.lower(top, n, TOP_SHARE * alpha)
-        others = family.upper(runner_up, n, (1 - TOP_SHARE) * alpha / (num_classes - 1))
-        return p_a, np.minimum(1.0 - p_a, others)
+        p_b = family.upper(runner_up, n, (1 - TOP_SHARE) * alpha / (num_classes - 1))
+        return p_a, np.minimum(1.0 - p_a, p_b)
 
 
 BOUNDS: Final[dict[str, Bound]] = {bound.name: bound for bound in (OneVsRest(), TwoClass())}
@@ -72,8 +72,8 @@ def _name(bound: str | Bound) -> str:
     name = getattr(bound, "name", None)
     if not isinstance(name, str) or not name:
         raise ArgumentError(f'expected a name in bound {type(bound).__qualname__}, as in name = "mine", got {name!r}')
-    if _told(known := BOUNDS.get(name, bound)) != _told(bound):  # certificates tell a bound by its name alone
-        raise ArgumentError(f"expected a new name for bound {_told(bound)}, got {name!r}, which is {_told(known)}")
+    if _told(holder := BOUNDS.get(name, bound)) != _told(bound):  # certificates tell a bound by its name alone
+        raise ArgumentError(f"expected a new name for bound {_told(bound)}, got {name!r}, which is {_told(holder)}")
     BOUNDS[name] = bound  # the same one may be defined again, as notebooks do
     return name
 

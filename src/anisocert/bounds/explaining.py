@@ -14,9 +14,9 @@ def errors_explain(seen: int, expected: float, attempts: int, level: float) -> b
     Markov's inequality it reaches 1/level with probability at most `level`. Of all probabilities with one sum, equal
     ones make the product's denominator largest, as log(1 + p (o - 1)) is concave in p: with these it alarms least.
     """
-    each = min(expected / attempts, 1.0) if attempts else 0.0
-    costs = [attempts * math.log1p(each * (odds - 1)) for odds in ODDS]
+    probability = min(expected / attempts, 1.0) if attempts else 0.0
+    costs = [attempts * math.log1p(probability * (odds - 1)) for odds in ODDS]
     logs = [seen * math.log(odds) - cost for odds, cost in zip(ODDS, costs, strict=True)]
-    most = max(logs)
-    mean = most + math.log(sum(math.exp(one - most) for one in logs) / len(logs))
+    largest = max(logs)
+    mean = largest + math.log(sum(math.exp(log - largest) for log in logs) / len(logs))
     return mean < math.log(1 / level)

@@ -165,9 +165,9 @@ class Plan:
         while enough - low > 1:
             n = (low + enough) // 2
             low, enough = (n, enough) if np.less_equal(*replace(self, n=n).best_case(num_classes)) else (low, n)
-        wanted = f"n >= {enough} for" if enough <= MOST_VOTES else "more than"
+        requirement = f"n >= {enough} for" if enough <= MOST_VOTES else "more than"
         warnings.warn(
-            f"expected {wanted} alpha = {self.alpha}, bound = {self.bound!r}, stop = {self.stop!r}, "
+            f"expected {requirement} alpha = {self.alpha}, bound = {self.bound!r}, stop = {self.stop!r}, "
             f"got n = {self.n}: even if all votes agree p_a = {p_a:.4f} does not exceed p_b = {p_b:.4f}, "
             "and every input will abstain",
             AnisocertWarning,

@@ -51,7 +51,7 @@ def fetch_files(
     if all((folder / file).is_file() and checksum(folder / file) == digest for file, digest in files.items()):
         return False
     folder.mkdir(parents=True, exist_ok=True)
-    tried = []
+    failures = []
     for source in sources:
         say(f"trying {source.title}")
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:
@@ -63,12 +63,12 @@ def fetch_files(
                     if got != digest:
                         raise FetchError(f"{file}: expected SHA-256 {digest}, got {got}")
             except FAILURES as error:
-                tried.append(f"{source.title}: {error}")
+                failures.append(f"{source.title}: {error}")
                 continue
             for file in files:
                 (work / file).replace(folder / file)
             return True
-    raise FetchError(f"{name} could not be fetched ({'; '.join(tried)}). {help_offline}")
+    raise FetchError(f"{name} could not be fetched ({'; '.join(failures)}). {help_offline}")
 
 
 def download(address: str, path: Path) -> None:
@@ -78,9 +78,9 @@ def download(address: str, path: Path) -> None:
             file.write(piece)
             if file.tell() > LARGEST:
                 raise FetchError(f"{address}: expected at most {LARGEST:,} bytes, got more")
-        wanted = answer.headers.get("Content-Length")
-    if wanted is not None and path.stat().st_size != int(wanted):
-        raise FetchError(f"{address}: expected {wanted} bytes, got {path.stat().st_size}")
+        length = answer.headers.get("Content-Length")
+    if length is not None and path.stat().st_size != int(length):
+        raise FetchError(f"{address}: expected {length} bytes, got {path.stat().st_size}")
 
 
 def npm_package(name: str, work: Path) -> Path:

@@ -42,27 +42,27 @@ def read_notes(folder: Path) -> Notes:
     if not path.exists():
         return Notes()
     try:
-        said = json.loads(read_regular(path, LARGEST).decode())
+        content = json.loads(read_regular(path, LARGEST).decode())
     except ArgumentError:
         raise
     except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError(f"expected JSON in {path}, got: {error}") from error
-    if not isinstance(said, dict) or (unknown := sorted(set(said) - set(KEYS))):
-        got = "no object" if not isinstance(said, dict) else ", ".join(unknown)[:100]
+    if not isinstance(content, dict) or (unknown := sorted(set(content) - set(KEYS))):
+        got = "no object" if not isinstance(content, dict) else ", ".join(unknown)[:100]
         raise ArgumentError(f"expected an object with some of {', '.join(KEYS)} in {path}, got {got}")
     for name, most in MOST.items():
-        if said.get(name) is not None and not _whole(said[name], 1, most):
-            got = str(said[name])[:100]
+        if content.get(name) is not None and not _whole(content[name], 1, most):
+            got = str(content[name])[:100]
             raise ArgumentError(f"expected {name} in {path} as a whole number from 1 to {most:,}, got {got}")
-    if (said.get("crop") or 0) > (said.get("resize") or MOST["resize"]):
-        raise ArgumentError(f"expected crop <= resize in {path}, got {said['crop']} and {said['resize']}")
-    labels = said["labels"] = said.get("labels") or {}
+    if (content.get("crop") or 0) > (content.get("resize") or MOST["resize"]):
+        raise ArgumentError(f"expected crop <= resize in {path}, got {content['crop']} and {content['resize']}")
+    labels = content["labels"] = content.get("labels") or {}
     if not isinstance(labels, dict) or not all(_whole(label, 0, MOST_CLASSES - 1) for label in labels.values()):
         raise ArgumentError(
             f"expected labels in {path} as a whole number below {MOST_CLASSES:,} for each folder, "
             f"got {str(labels)[:100]}"
         )
-    return Notes(**said)
+    return Notes(**content)
 
 
 def labelled(notes: Notes, folders: tuple[str, ...], path: Path) -> tuple[list[int], tuple[str, ...]]:

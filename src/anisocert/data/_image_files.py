@@ -78,12 +78,12 @@ class ImageFiles:
         if self._looks is None:
             with ThreadPool(min(READERS, len(self.paths))) as pool:
                 looks = pool.map(self._look, self.paths, chunksize=16)
-            for path, one in zip(self.paths, looks, strict=True):
-                if one.size != looks[0].size:
+            for path, look in zip(self.paths, looks, strict=True):
+                if look.size != looks[0].size:
                     raise ArgumentError(
                         f"expected images of one size, {_by(looks[0].size)} pixels as {self.paths[0]}, got "
-                        f"{_by(one.size)} in {path}: resize them, or put images.json into the folder of classes, as in "
-                        '{"resize": 256, "crop": 224}'
+                        f"{_by(look.size)} in {path}: resize them, or put images.json into the folder of classes, as "
+                        'in {"resize": 256, "crop": 224}'
                     )
             self._looks = looks
         return self._looks
@@ -91,8 +91,8 @@ class ImageFiles:
     def checksums(self) -> NDArray[np.uint8]:
         """SHA-256 of each file's bytes, `n x 32`; nothing is decoded, and a file is never in memory as a whole."""
         with ThreadPool(min(READERS, len(self.paths))) as pool:
-            found = b"".join(pool.imap(_checksum, self.paths, chunksize=16))
-        return np.frombuffer(found, np.uint8).reshape(len(self.paths), -1)
+            digests = b"".join(pool.imap(_checksum, self.paths, chunksize=16))
+        return np.frombuffer(digests, np.uint8).reshape(len(self.paths), -1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         images = np.empty(self.shape, np.uint8)

@@ -20,12 +20,12 @@ def lines(path: Path) -> list[str]:
 
 def classes_of(pairs: Iterable[Sequence[str]], path: Path) -> dict[str, str]:
     """The class of each image, from (image, class) pairs of a list; an error if one image has two classes."""
-    said: dict[str, str] = {}
+    classes: dict[str, str] = {}
     for image, label in pairs:
-        if said.setdefault(image, label) != label:
-            got = f"{printable(said[image])[:50]} and {printable(label)[:50]} for {printable(image)[:100]}"
+        if classes.setdefault(image, label) != label:
+            got = f"{printable(classes[image])[:50]} and {printable(label)[:50]} for {printable(image)[:100]}"
             raise ArgumentError(f"expected one class for each image in {path}, got {got}")
-    return said
+    return classes
 
 
 def few(names: Sequence[str]) -> str:

@@ -51,28 +51,28 @@ def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
         notes += (
             f"values of 0 to 255 in {path.name} become 0 to 1, as pixels: if they are none, save them as float32",
         )
-    elif x.dtype == np.uint8 and 0 < (most := int(x.max())) < DARK:
+    elif x.dtype == np.uint8 and 0 < (peak := int(x.max())) < DARK:
         notes += (
-            f"pixels of 0 to {most} in {path.name} become 0 to {most / 255:.3g}, as uint8 is 0 to 255: if they are to "
-            f"become 0 to 1, save (x / {most}).astype('float32')",
+            f"pixels of 0 to {peak} in {path.name} become 0 to {peak / 255:.3g}, as uint8 is 0 to 255: if they are to "
+            f"become 0 to 1, save (x / {peak}).astype('float32')",
         )
     numbers = y.astype(np.int64), ids.astype(np.int64)
     return Dataset(path.stem, x, *numbers, max(classes, 2), mean, std, notes=notes)
 
 
-def _moved(given: tuple[int, ...], taken: tuple[int, ...], path: Path) -> tuple[str, ...]:
+def _moved(before: tuple[int, ...], after: tuple[int, ...], path: Path) -> tuple[str, ...]:
     """A line about axes that are not where they were."""
-    if given == taken:
+    if before == after:
         return ()
-    one, other = (" x ".join(map(str, shape)) for shape in (given, taken))
-    return (f"images of {one} in {path.name} are taken as {other}, channels first",)
+    old, new = (" x ".join(map(str, shape)) for shape in (before, after))
+    return (f"images of {old} in {path.name} are taken as {new}, channels first",)
 
 
 def _remedy(name: str, values: NDArray[Any]) -> str:
     """How to save labels that are whole numbers in another form, or one-hot, or names; or ids."""
-    names = values.dtype.kind in "US" and not all(str(one).isdecimal() for one in values.ravel()[:100].tolist())
-    parts = values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all())
-    if name.startswith("ids") and (names or parts or (values.ndim > 1 and values.size > len(values))):
+    names = values.dtype.kind in "US" and not all(str(value).isdecimal() for value in values.ravel()[:100].tolist())
+    fractional = values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all())
+    if name.startswith("ids") and (names or fractional or (values.ndim > 1 and values.size > len(values))):
         return f": ids are whole numbers: save numpy.arange(len({name})), and keep the names yourself"
     if values.ndim == 0:
         return f": for one example save x[None] and {name}[None]"
@@ -82,7 +82,7 @@ def _remedy(name: str, values: NDArray[Any]) -> str:
         return f": save {name}.ravel().astype(int)"
     if names:
         return f": save numpy.unique({name}, return_inverse=True)[1], if the network's classes are in that order"
-    if parts:
+    if fractional:
         return ", not all whole: a class is a number from 0 on, and a regression has none"
     return f": save {name}.astype(int)" if values.dtype.kind in "fUSb" else ""
 
@@ -95,8 +95,8 @@ def has_splits(names: Collection[str]) -> bool:
 def split_names(path: Path) -> tuple[Split, ...]:
     """The splits of a file; none if it holds one set of examples for both."""
     names = _names(path)
-    found: tuple[Split, ...] = ("train", "test") if "x_train" in names else ("test",)
-    return found if has_splits(names) else ()
+    splits: tuple[Split, ...] = ("train", "test") if "x_train" in names else ("test",)
+    return splits if has_splits(names) else ()
 
 
 def channels_first(x: NDArray[np.generic], path: Path, layout: str | None) -> Array:

@@ -9,9 +9,9 @@ VARIABLE = "ANISOCERT_DATA"
 
 def root() -> Path:
     """The folder that data sets are fetched to and looked for in: $ANISOCERT_DATA, or the platform's cache folder."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).expanduser()
+    folder = os.environ.get(VARIABLE)
+    if folder:
+        return Path(folder).expanduser()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "anisocert" / "data"
     if sys.platform == "darwin":

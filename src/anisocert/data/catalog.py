@@ -30,8 +30,8 @@ class Entry:
     splits: Callable[[], tuple[Split, ...]] = _both
 
 
-def _idx(one: mnist.IdxSet) -> Entry:
-    return Entry(one.name, one.title, one.load, lambda: one.find() is not None, one.fetch)
+def _idx(idx_set: mnist.IdxSet) -> Entry:
+    return Entry(idx_set.name, idx_set.title, idx_set.load, lambda: idx_set.find() is not None, idx_set.fetch)
 
 
 CATALOG: dict[str, Entry] = {

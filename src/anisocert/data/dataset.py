@@ -53,10 +53,10 @@ class Dataset:
     def __post_init__(self) -> None:
         if len(self.pixels) == 0:
             raise ArgumentError(f"expected a data set with at least one example, got an empty {self.name}")
-        for what, values in (("label", self.y), ("id", self.ids)):
+        for name, values in (("label", self.y), ("id", self.ids)):
             if len(values) != len(self.pixels):
                 raise ArgumentError(
-                    f"expected one {what} for each of the {len(self.pixels)} examples of {self.name}, got {len(values)}"
+                    f"expected one {name} for each of the {len(self.pixels)} examples of {self.name}, got {len(values)}"
                 )
         if self.num_classes > MOST_CLASSES:
             raise ArgumentError(
@@ -97,15 +97,15 @@ class Dataset:
         """`notes`, and what image files say that is not heeded; these are looked at for it, as for `shape`."""
         if not isinstance(self.pixels, ImageFiles):
             return self.notes
-        asked = {
-            "a rotation noted in the file (EXIF) is not applied": [one.turned for one in self.pixels.looks],
-            "transparency is dropped": [one.transparent for one in self.pixels.looks],
+        conditions = {
+            "a rotation noted in the file (EXIF) is not applied": [look.turned for look in self.pixels.looks],
+            "transparency is dropped": [look.transparent for look in self.pixels.looks],
         }
         return self.notes + tuple(
-            f"{what}, as by torchvision's ImageFolder: {sum(which):,} of {len(which):,} images, as in "
-            f"{self.names[which.index(True)]}"
-            for what, which in asked.items()
-            if any(which)
+            f"{remark}, as by torchvision's ImageFolder: {sum(flags):,} of {len(flags):,} images, as in "
+            f"{self.names[flags.index(True)]}"
+            for remark, flags in conditions.items()
+            if any(flags)
         )
 
     @property
@@ -198,8 +198,8 @@ def evenly(count: int, most: int | None = None) -> NDArray[np.int64]:
 
 def in_words(label: int, class_names: Sequence[str]) -> str:
     """A class, with its name where it has one that says more than its number."""
-    known = 0 <= label < len(class_names) and class_names[label] != str(label)
-    return f"{label} ({class_names[label]})" if known else f"class {label}"
+    has_name = 0 <= label < len(class_names) and class_names[label] != str(label)
+    return f"{label} ({class_names[label]})" if has_name else f"class {label}"
 
 
 def parse_ids(text: str, named: Mapping[str, int] | None = None) -> list[int]:

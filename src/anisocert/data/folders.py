@@ -29,30 +29,30 @@ def load(folder: Path, split: Split) -> Dataset:
     image, whether they are grey. An image's id is made from its path below the folder, so it stays when other images
     come or go. Links to images and to folders of a class are followed, others are not.
     """
-    where, notes = _split_folder(folder, split) or folder, read_notes(folder)
+    root, notes = _split_folder(folder, split) or folder, read_notes(folder)
     # a class that one split lacks must not move the numbers of the others
-    paths, places, folders, others = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
+    paths, places, folders, left_out = scan(root, *filter(None, (_split_folder(folder, kind) for kind in SPLITS)))
     numbers, classes = labelled(notes, folders, folder)
-    said = () if notes.labels or named_by_numbers(folders) else _order(folders, numbers)
+    remarks = () if notes.labels or named_by_numbers(folders) else _order(folders, numbers)
     if empty := [folders[place] for place in sorted(set(range(len(folders))) - set(places.tolist()))]:
-        said += (f"folders without images count as classes too: {few(empty)}",)
-    if others:
-        said += (f"files of other kinds are left out: {_counted(others)}",)
+        remarks += (f"folders without images count as classes too: {few(empty)}",)
+    if left_out:
+        remarks += (f"files of other kinds are left out: {_counted(left_out)}",)
     labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
     images = ImageFiles(paths, channels_of(paths[0]), notes.resize, notes.crop)
     mean, std = ((0.5,), (0.25,)) if images.channels == 1 else (IMAGENET_MEAN, IMAGENET_STD)
-    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes, notes=said)
+    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes, notes=remarks)
 
 
 def _order(folders: tuple[str, ...], numbers: list[int]) -> tuple[str, ...]:
     """A line about which class a folder was taken for."""
-    named = [f"{name} is {number}" for name, number in zip(folders, numbers, strict=True)]
-    return (f"folders are classes in the order of their names, {few(named)}: if the network's are others, see {FILE}",)
+    pairs = [f"{name} is {number}" for name, number in zip(folders, numbers, strict=True)]
+    return (f"folders are classes in the order of their names, {few(pairs)}: if the network's are others, see {FILE}",)
 
 
-def _counted(others: Counter[str]) -> str:
-    return few([f"{count} {ending or 'without ending'}" for ending, count in others.most_common()])
+def _counted(endings: Counter[str]) -> str:
+    return few([f"{count} {ending or 'without ending'}" for ending, count in endings.most_common()])
 
 
 def scan(folder: Path, *others: Path) -> tuple[list[Path], NDArray[np.int64], tuple[str, ...], Counter[str]]:
@@ -66,15 +66,15 @@ def scan(folder: Path, *others: Path) -> tuple[list[Path], NDArray[np.int64], tu
         raise ArgumentError(
             f"expected at most {MOST_CLASSES:,} folders, one per class, in {folder} (--data), got {len(classes):,}"
         )
-    seen = len(entries)
+    count = len(entries)
     paths: list[Path] = []
     labels: list[int] = []
     left_out = Counter[str]()
     for label, name in enumerate(classes):
-        found = []
+        images = []
         for entry in _below(folder / name):
-            seen += 1
-            if seen > MOST_ENTRIES:
+            count += 1
+            if count > MOST_ENTRIES:
                 raise ArgumentError(
                     f"expected one folder of images per class in {folder} (--data), got one with more than "
                     f"{MOST_ENTRIES:,} files and folders: give the folder that holds the images alone"
@@ -83,12 +83,12 @@ def scan(folder: Path, *others: Path) -> tuple[list[Path], NDArray[np.int64], tu
             if entry.is_dir() or entry.name.startswith("._" if ending in ENDINGS else "."):
                 continue
             if ending in ENDINGS:
-                found.append(Path(entry.path))
+                images.append(Path(entry.path))
             else:
                 left_out[ending] += 1
-        found = [regular_file(path) for path in sorted(found)]
-        paths += found
-        labels += [label] * len(found)
+        images = [regular_file(path) for path in sorted(images)]
+        paths += images
+        labels += [label] * len(images)
     if len(classes) < 2 or not paths:
         got = f"{len(classes)} folders with {len(paths)} images" + (f", and {_counted(left_out)}" if left_out else "")
         raise ArgumentError(
@@ -113,7 +113,9 @@ def _arranging(folder: Path, classes: list[str], paths: list[Path]) -> str:
 def files_in(folder: Path) -> list[Path]:
     """The image files that lie in a folder itself, by name."""
     with os.scandir(folder) as entries:
-        names = [one.name for one in entries if os.path.splitext(one.name)[1].lower() in ENDINGS and not one.is_dir()]
+        names = [
+            entry.name for entry in entries if os.path.splitext(entry.name)[1].lower() in ENDINGS and not entry.is_dir()
+        ]
     return [regular_file(folder / name) for name in sorted(names)]
 
 
@@ -143,11 +145,11 @@ def split_names(folder: Path) -> tuple[Split, ...]:
 
 def _split_folder(folder: Path, split: Split) -> Path | None:
     """The folder of a split, where the folder has both."""
-    found = {
+    folders = {
         kind: next((folder / name for name in names if (folder / name).is_dir()), None)
         for kind, names in SPLITS.items()
     }
-    return found[split] if all(found.values()) else None
+    return folders[split] if all(folders.values()) else None
 
 
 def _id(relative: Path) -> int:

@@ -51,13 +51,13 @@ def load(split: Split) -> Dataset:
         )
     if split != "test":
         raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}{prepared.MORE}")
-    found = read(folder)
-    if found.notes:
+    data = read(folder)
+    if data.notes:
         raise ArgumentError(
-            f"expected 1000 classes with 50,000 images in all in {folder}, got {len(np.unique(found.y))} with "
-            f"{len(found)}: a part of it works after `anisocert data prepare imagenet FOLDER`, or as --data FOLDER"
+            f"expected 1000 classes with 50,000 images in all in {folder}, got {len(np.unique(data.y))} with "
+            f"{len(data)}: a part of it works after `anisocert data prepare imagenet FOLDER`, or as --data FOLDER"
         )
-    return found
+    return data
 
 
 def splits() -> tuple[Split, ...]:
@@ -131,45 +131,45 @@ def _by_folder(place: Path, named: Named | None) -> tuple[list[Path], list[int],
 
 
 def _by_list(folder: Path, place: Path, named: Named | None) -> tuple[list[Path], list[int], tuple[str, ...]]:
-    found = next((where / name for name in LISTS for where in (folder, place) if (where / name).is_file()), None)
-    if found is None:
+    listing = next((parent / name for name in LISTS for parent in (folder, place) if (parent / name).is_file()), None)
+    if listing is None:
         raise ArgumentError(f"expected {NEEDS} in {folder}, got images in {place} without a list of classes")
-    said = classes_of(((_stem(m[1]), m[2]) for line in lines(found) if (m := LISTED.match(line))), found)
+    classes = classes_of(((_stem(m[1]), m[2]) for line in lines(listing) if (m := LISTED.match(line))), listing)
     paths = files_in(place)
-    if unknown := [path.name for path in paths if path.stem not in said]:
-        raise ArgumentError(f"expected a class for each image in {found}, got none for {few(unknown)}")
-    labels = [said[path.stem] for path in paths]
+    if unknown := [path.name for path in paths if path.stem not in classes]:
+        raise ArgumentError(f"expected a class for each image in {listing}, got none for {few(unknown)}")
+    labels = [classes[path.stem] for path in paths]
     numbers = [int(label) if label.isdecimal() else _number(label, named, folder) for label in labels]
     if max(numbers) >= CLASSES:
-        raise ArgumentError(f"expected classes 0 to 999 in {found}, got {max(numbers)}")
+        raise ArgumentError(f"expected classes 0 to 999 in {listing}, got {max(numbers)}")
     return paths, numbers, named.names if named else tuple(map(str, range(CLASSES)))
 
 
-def _stem(listed: str) -> str:
+def _stem(name: str) -> str:
     """A file's name without its ending, which a list may leave out."""
-    path = Path(listed)
+    path = Path(name)
     return path.stem if path.suffix.lower() in ENDINGS else path.name
 
 
 def _classes(folder: Path) -> Named | None:
     """What a list of the classes says, if there is one here or beside."""
-    for where in (folder, folder.parent):
-        if (where / KERAS).is_file():
+    for place in (folder, folder.parent):
+        if (place / KERAS).is_file():
             try:
-                said = json.loads("\n".join(lines(where / KERAS)))
-                pairs = [(str(said[str(i)][0]), str(said[str(i)][1])) for i in range(CLASSES)]
+                index = json.loads("\n".join(lines(place / KERAS)))
+                pairs = [(str(index[str(i)][0]), str(index[str(i)][1])) for i in range(CLASSES)]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise ArgumentError(
-                    f'expected {{"0": ["n01440764", "tench"], ...}} for 1000 classes in {where / KERAS}, got: {error!r}'
+                    f'expected {{"0": ["n01440764", "tench"], ...}} for 1000 classes in {place / KERAS}, got: {error!r}'
                 ) from error
-        elif (where / KAGGLE).is_file():
-            pairs = [(line[:9], line[9:].split(",")[0].strip()) for line in lines(where / KAGGLE) if line.strip()]
+        elif (place / KAGGLE).is_file():
+            pairs = [(line[:9], line[9:].split(",")[0].strip()) for line in lines(place / KAGGLE) if line.strip()]
         else:
             continue
         ids = [wordnet for wordnet, _ in pairs]
         if len(ids) != CLASSES or ids != sorted(set(ids)) or not all(map(WORDNET.fullmatch, ids)):
             raise ArgumentError(
-                f"expected 1000 WordNet ids in alphabetical order, each once, in the list of classes in {where}, got "
+                f"expected 1000 WordNet ids in alphabetical order, each once, in the list of classes in {place}, got "
                 f"{len(ids)} lines, or another order, or other words"
             )
         return Named({wordnet: i for i, wordnet in enumerate(ids)}, tuple(printable(name) for _, name in pairs))
@@ -188,11 +188,11 @@ def _number(wordnet: str, named: Named | None, place: Path) -> int:
 
 
 def _own_numbers(paths: list[Path]) -> list[int]:
-    found = [OWN_NUMBER.match(path.name) for path in paths]
-    numbers = [int(match.group(1)) for match in found if match]
+    matches = [OWN_NUMBER.match(path.name) for path in paths]
+    numbers = [int(match.group(1)) for match in matches if match]
     if len(set(numbers)) < len(paths):
-        wrong = [path.name for path, match in zip(paths, found, strict=True) if match is None]
-        got = f"{few(wrong)} among others" if wrong else "one number for several images"
+        unfit = [path.name for path, match in zip(paths, matches, strict=True) if match is None]
+        got = f"{few(unfit)} among others" if unfit else "one number for several images"
         raise ArgumentError(
             f"expected images named ILSVRC2012_val_00000001.JPEG, ..., each once, got {got}: for other names use "
             "the folder itself, as --data FOLDER, with images.json for their size (docs/worked-examples.md)"
@@ -202,9 +202,9 @@ def _own_numbers(paths: list[Path]) -> list[int]:
 
 def _folder() -> Path | None:
     """Where the images of the named data set are, if anywhere."""
-    named, place = os.environ.get("IMAGENET_DIR"), cache.root() / "imagenet"
-    if named and Path(named).is_dir():
-        return Path(named)
+    folder, place = os.environ.get("IMAGENET_DIR"), cache.root() / "imagenet"
+    if folder and Path(folder).is_dir():
+        return Path(folder)
     return place if any(_images_in(place / name) for name in PLACES) else None
 
 
@@ -214,7 +214,11 @@ def _images_in(place: Path) -> bool:
 
 def _class_folders(place: Path) -> list[str]:
     with os.scandir(place) as entries:
-        return [one.name for one in entries if (WORDNET.fullmatch(one.name) or one.name.isdecimal()) and one.is_dir()]
+        return [
+            entry.name
+            for entry in entries
+            if (WORDNET.fullmatch(entry.name) or entry.name.isdecimal()) and entry.is_dir()
+        ]
 
 
 def _all(folders: tuple[str, ...]) -> bool:

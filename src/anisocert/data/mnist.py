@@ -80,9 +80,9 @@ def holds(folder: Path) -> bool:
 def which(folder: Path) -> "IdxSet":
     """Which of the two data sets a folder of IDX files holds, by their SHA-256."""
     digest = hashlib.sha256(_content(folder, TEST[1])).hexdigest()
-    for one in (MNIST, FASHION):
-        if one.files[TEST[1]] == digest:
-            return one
+    for idx_set in (MNIST, FASHION):
+        if idx_set.files[TEST[1]] == digest:
+            return idx_set
     raise ArgumentError(f"expected MNIST or Fashion-MNIST in {folder}, got {TEST[1]} with SHA-256 {digest}")
 
 

@@ -41,11 +41,11 @@ def npz_names(path: Path) -> list[str]:
 
 def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """The named arrays, as far as an .npz file has them; others are not read."""
-    found = set(npz_names(path))
+    available = set(npz_names(path))
     arrays = {}
     with _named(path), zipfile.ZipFile(path) as archive:
         for name in names:
-            if name in found:
+            if name in available:
                 info = archive.getinfo(f"{name}.npy")
                 with archive.open(info) as file:
                     arrays[name] = _array(file, info.file_size, name)
@@ -72,24 +72,24 @@ def _header(file: IO[bytes], size: int, name: str = "it") -> tuple[tuple[int, ..
         raise ValueError(f"format {version[0]}.{version[1]}, where plain arrays have 1.0")
     shape, fortran, dtype = npy.read_array_header_1_0(file)
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None or dtype.itemsize == 0:
-        how = f": save {name}.astype(...) of numbers, or texts, of one type" if dtype.hasobject else ""
-        raise ValueError(f"elements {dtype} in {name}, which are not plain numbers{how}")
-    wanted, there = math.prod(shape) * dtype.itemsize, size - file.tell()
-    if min(shape, default=0) < 0 or wanted != there:
-        raise ValueError(f"{there} bytes for {dtype} of shape {shape}")
+        remedy = f": save {name}.astype(...) of numbers, or texts, of one type" if dtype.hasobject else ""
+        raise ValueError(f"elements {dtype} in {name}, which are not plain numbers{remedy}")
+    needed, available = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if min(shape, default=0) < 0 or needed != available:
+        raise ValueError(f"{available} bytes for {dtype} of shape {shape}")
     return shape, fortran, dtype
 
 
 def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
     shape, fortran, dtype = _header(file, size, name)
-    wanted = math.prod(shape) * dtype.itemsize
+    needed = math.prod(shape) * dtype.itemsize
     array = np.empty(math.prod(shape), dtype)
     target = array.view(np.uint8)
-    for start in range(0, wanted, PIECE):
-        piece = file.read(min(PIECE, wanted - start))
+    for start in range(0, needed, PIECE):
+        piece = file.read(min(PIECE, needed - start))
         target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
-        if len(piece) < min(PIECE, wanted - start):
-            raise ValueError(f"{start + len(piece)} of {wanted} bytes")
+        if len(piece) < min(PIECE, needed - start):
+            raise ValueError(f"{start + len(piece)} of {needed} bytes")
     return array.reshape(shape, order="F" if fortran else "C")
 
 

@@ -63,31 +63,31 @@ def splits(folder: Path) -> tuple[Split, ...]:
 def load(folder: Path, split: Split) -> Dataset:
     """A split of a folder; its pixels stay on disk until they are needed."""
     if split not in splits(folder):
-        there = " or ".join(splits(folder)) or "test"
-        raise ArgumentError(f"expected split {there} of {folder}, got {split!r}{MORE if split == 'train' else ''}")
-    said = _said(folder / FILE)
+        available = " or ".join(splits(folder)) or "test"
+        raise ArgumentError(f"expected split {available} of {folder}, got {split!r}{MORE if split == 'train' else ''}")
+    header = _said(folder / FILE)
     x = map_npy(folder / f"x_{split}.npy")
     y, ids = (read_npy(folder / f"{name}_{split}.npy") for name in ("y", "ids"))
-    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[1] != len(said.mean):
+    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[1] != len(header.mean):
         raise ArgumentError(
-            f"expected uint8 images of {len(said.mean)} channels in {folder}, got {x.dtype} of shape {x.shape}"
+            f"expected uint8 images of {len(header.mean)} channels in {folder}, got {x.dtype} of shape {x.shape}"
         )
-    if any(one.dtype != np.int64 or one.ndim != 1 for one in (y, ids)):
+    if any(array.dtype != np.int64 or array.ndim != 1 for array in (y, ids)):
         raise ArgumentError(f"expected labels and ids as int64, one per image, in {folder}, got {y.dtype}, {ids.dtype}")
-    if said.padding > max(x.shape[2:]):
-        raise ArgumentError(f"expected padding of at most an image's side in {folder}, got {said.padding}")
-    classes, notes = (tuple(map(printable, texts)) for texts in (said.classes, said.notes.get(split, ())))
+    if header.padding > max(x.shape[2:]):
+        raise ArgumentError(f"expected padding of at most an image's side in {folder}, got {header.padding}")
+    classes, notes = (tuple(map(printable, texts)) for texts in (header.classes, header.notes.get(split, ())))
     return Dataset(
-        printable(said.name), x, y, ids, said.num_classes, tuple(said.mean), tuple(said.std), classes, said.padding,
-        said.flip, notes, (said.resize, said.crop),
+        printable(header.name), x, y, ids, header.num_classes, tuple(header.mean), tuple(header.std), classes,
+        header.padding, header.flip, notes, (header.resize, header.crop),
     )  # fmt: skip
 
 
 def others(folder: Path) -> list[str]:
     """What `write` has not put into a folder; what it left there when it was interrupted is its own."""
-    own = {LOCK, *((*FILES, NEW) if _is_ours(folder) else ())}
-    parts = {one.name for one in folder.glob(TEMPORARY.format("*"))}
-    return sorted(one.name for one in folder.iterdir() if one.name not in own | parts)
+    written = {LOCK, *((*FILES, NEW) if _is_ours(folder) else ())}
+    parts = {path.name for path in folder.glob(TEMPORARY.format("*"))}
+    return sorted(path.name for path in folder.iterdir() if path.name not in written | parts)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -122,8 +122,8 @@ def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / NEW
-    for left in folder.glob(TEMPORARY.format("*")):  # by a preparation that was killed
-        left.unlink()
+    for leftover in folder.glob(TEMPORARY.format("*")):  # by a preparation that was killed
+        leftover.unlink()
     if new.is_symlink() or new.is_file():
         new.unlink()
     elif new.exists():
@@ -138,13 +138,13 @@ def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
     finally:
         shutil.rmtree(new)
     data = next(iter(parts.values()))
-    how = data.preparation
-    said = {
+    preparation = data.preparation
+    content = {
         "name": data.name, "num_classes": data.num_classes, "mean": data.mean, "std": data.std,
-        "classes": data.class_names, "padding": data.crop, "flip": data.flip, "resize": how["resize"],
-        "crop": how["crop"], "notes": {split: data.notes for split, data in parts.items()},
+        "classes": data.class_names, "padding": data.crop, "flip": data.flip, "resize": preparation["resize"],
+        "crop": preparation["crop"], "notes": {split: data.notes for split, data in parts.items()},
     }  # fmt: skip
-    write_whole(folder / FILE, lambda part: part.write_text(json.dumps(said, indent=1) + "\n"))
+    write_whole(folder / FILE, lambda part: part.write_text(json.dumps(content, indent=1) + "\n"))
 
 
 def _write_arrays(folder: Path, parts: Mapping[Split, Dataset]) -> None:
@@ -172,28 +172,28 @@ def _write(path: Path, values: NDArray[np.int64]) -> None:
 
 def _said(path: Path) -> Said:
     try:
-        found = json.loads(read_regular(path, LARGEST).decode())
-        said = Said(**{field.name: found[field.name] for field in fields(Said)})
-        _check(said)
+        content = json.loads(read_regular(path, LARGEST).decode())
+        header = Said(**{field.name: content[field.name] for field in fields(Said)})
+        _check(header)
     except ArgumentError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ArgumentError(
             f"expected what `anisocert data prepare` writes in {path}, got: {str(error)[:200]}: prepare it again"
         ) from error
-    return said
+    return header
 
 
-def _check(said: Said) -> None:
+def _check(header: Said) -> None:
     """An error unless each value has its type."""
-    numbers = [*said.mean, *said.std]
-    texts = [said.name, *said.classes, *(line for lines in said.notes.values() for line in lines)]
-    whole = [said.num_classes, said.padding, *(one for one in (said.resize, said.crop) if one is not None)]
+    numbers = [*header.mean, *header.std]
+    texts = [header.name, *header.classes, *(line for lines in header.notes.values() for line in lines)]
+    counts = [header.num_classes, header.padding, *(side for side in (header.resize, header.crop) if side is not None)]
     if (
-        not all(isinstance(one, float) and np.isfinite(one) for one in numbers)
-        or len(said.mean) != len(said.std)
-        or not all(isinstance(one, str) for one in texts)
-        or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in whole)
-        or not isinstance(said.flip, bool)
+        not all(isinstance(number, float) and np.isfinite(number) for number in numbers)
+        or len(header.mean) != len(header.std)
+        or not all(isinstance(text, str) for text in texts)
+        or not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts)
+        or not isinstance(header.flip, bool)
     ):
         raise ValueError("values of other types")

@@ -66,9 +66,9 @@ def prepare(
 def _expect_room(out: Path, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise ArgumentError(f"expected a folder, or nothing, at {out}, got a file: choose another --out")
-    if out.exists() and (other := prepared.others(out)):
+    if out.exists() and (foreign := prepared.others(out)):
         raise ArgumentError(
-            f"expected an empty folder, or none, at {out}, got {few(other)} in it: choose another --out"
+            f"expected an empty folder, or none, at {out}, got {few(foreign)} in it: choose another --out"
         )
     if prepared.holds(out) and not force:
         raise ArgumentError(f"expected no prepared data at {out}, got some: replace it with --force")
@@ -82,11 +82,11 @@ def _imagenet(folder: Path, resize: int | None, crop: int | None, test_every: in
             f"expected 1 <= crop <= resize and test_every >= 2, got crop {crop}, resize {resize} and test_every "
             f"{test_every}"
         )
-    found = imagenet.read(folder, resize, crop)
+    dataset = imagenet.read(folder, resize, crop)
     if test_every is None:
-        return {"test": found}
-    test = np.arange(len(found)) % test_every == 0
+        return {"test": dataset}
+    test = np.arange(len(dataset)) % test_every == 0
     if test.all():
-        raise ArgumentError(f"expected more than one image in {folder}, got {len(found)}")
-    parts = {split: found.at(np.flatnonzero(test == (split == "test"))) for split in prepared.SPLITS}
+        raise ArgumentError(f"expected more than one image in {folder}, got {len(dataset)}")
+    parts = {split: dataset.at(np.flatnonzero(test == (split == "test"))) for split in prepared.SPLITS}
     return {split: replace(data, notes=imagenet.notes(len(data))) for split, data in parts.items()}

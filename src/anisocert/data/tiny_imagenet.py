@@ -55,12 +55,12 @@ def read(folder: Path, split: Split) -> Dataset:
     if missing:
         raise ArgumentError(f"expected {NEEDS} in {folder}, got no {', '.join(missing)}")
     wordnet = sorted({line.strip() for line in lines(folder / CLASSES) if line.strip()})
-    if other := [name for name in wordnet if not WORDNET.fullmatch(name)]:
-        raise ArgumentError(f"expected WordNet ids, as n01443537, in {folder / CLASSES}, got {few(other)}")
+    if unfit := [name for name in wordnet if not WORDNET.fullmatch(name)]:
+        raise ArgumentError(f"expected WordNet ids, as n01443537, in {folder / CLASSES}, got {few(unfit)}")
     paths, classes, ids = (_train if split == "train" else _validation)(folder, wordnet)
     numbers = {name: i for i, name in enumerate(wordnet)}
-    whole = WHOLE[split]
-    notes = () if len(paths) == whole else (f"a part of {NAME}'s {split} images: {len(paths):,} of {whole:,}",)
+    total = WHOLE[split]
+    notes = () if len(paths) == total else (f"a part of {NAME}'s {split} images: {len(paths):,} of {total:,}",)
     return Dataset(
         NAME, ImageFiles(paths), np.array([numbers[name] for name in classes], np.int64), np.array(ids, np.int64),
         len(wordnet), MEAN, STD, _names(folder, wordnet), PADDING, True, notes,
@@ -68,32 +68,32 @@ def read(folder: Path, split: Split) -> Dataset:
 
 
 def _train(folder: Path, wordnet: list[str]) -> tuple[list[Path], list[str], list[int]]:
-    found = {name: files_in(place) for name in wordnet if (place := folder / "train" / name / "images").is_dir()}
-    if empty := [name for name in wordnet if not found.get(name)]:
+    images = {name: files_in(place) for name in wordnet if (place := folder / "train" / name / "images").is_dir()}
+    if empty := [name for name in wordnet if not images.get(name)]:
         raise ArgumentError(
             f"expected images in train/CLASS/images for each class of {CLASSES}, got none for {few(empty)}"
         )
-    paths = [path for name in wordnet for path in found[name]]
-    return paths, [name for name in wordnet for _ in found[name]], [FIRST_TRAIN_ID + i for i in range(len(paths))]
+    paths = [path for name in wordnet for path in images[name]]
+    return paths, [name for name in wordnet for _ in images[name]], [FIRST_TRAIN_ID + i for i in range(len(paths))]
 
 
 def _validation(folder: Path, wordnet: list[str]) -> tuple[list[Path], list[str], list[int]]:
-    listed = folder / ANNOTATIONS
-    said = classes_of((line.split("\t")[:2] for line in lines(listed) if line.count("\t")), listed)
-    there = {path.name: path for path in files_in(folder / "val" / "images")}
-    if absent := sorted(set(said) - set(there)):
+    annotations = folder / ANNOTATIONS
+    classes = classes_of((line.split("\t")[:2] for line in lines(annotations) if line.count("\t")), annotations)
+    paths = {path.name: path for path in files_in(folder / "val" / "images")}
+    if absent := sorted(set(classes) - set(paths)):
         raise ArgumentError(
             f"expected the images that {ANNOTATIONS} names in {folder / 'val/images'}, got no {few(absent)}"
         )
-    if unknown := sorted(set(there) - set(said)):
+    if unknown := sorted(set(paths) - set(classes)):
         raise ArgumentError(f"expected a class for each validation image in {ANNOTATIONS}, got none for {few(unknown)}")
-    if wrong := sorted(set(said.values()) - set(wordnet)):
-        raise ArgumentError(f"expected classes of {CLASSES} in {folder / ANNOTATIONS}, got {few(wrong)}")
-    numbers = {name: name.removeprefix("val_").partition(".")[0] for name in said}
-    if bad := [name for name, number in numbers.items() if not number.isdecimal() or len(number) > 6]:
-        raise ArgumentError(f"expected validation images named val_0.JPEG, ... in {folder}, got {few(bad)}")
-    order = sorted(said, key=lambda name: int(numbers[name]))
-    return [there[name] for name in order], [said[name] for name in order], [int(numbers[name]) for name in order]
+    if foreign := sorted(set(classes.values()) - set(wordnet)):
+        raise ArgumentError(f"expected classes of {CLASSES} in {folder / ANNOTATIONS}, got {few(foreign)}")
+    numbers = {name: name.removeprefix("val_").partition(".")[0] for name in classes}
+    if unnumbered := [name for name, number in numbers.items() if not number.isdecimal() or len(number) > 6]:
+        raise ArgumentError(f"expected validation images named val_0.JPEG, ... in {folder}, got {few(unnumbered)}")
+    order = sorted(classes, key=lambda name: int(numbers[name]))
+    return [paths[name] for name in order], [classes[name] for name in order], [int(numbers[name]) for name in order]
 
 
 def _names(folder: Path, wordnet: list[str]) -> tuple[str, ...]:

@@ -33,9 +33,9 @@ def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:
     gauge = pairs.separation / pairs.a
     ratio = pairs.a / pairs.b
     order = np.argsort(ratio, axis=1)[:, ::-1]
-    left = np.cumsum(np.take_along_axis(gauge, order, axis=1), axis=1)
+    remaining = np.cumsum(np.take_along_axis(gauge, order, axis=1), axis=1)
     # Where the bound is largest after rounding down, which matters where the plain sum is a few bits above 1.
-    last = np.minimum((left * (1.0 - pairs.rounding) <= 1.0).sum(axis=1), ratio.shape[1] - 1)
+    last = np.minimum((remaining * (1.0 - pairs.rounding) <= 1.0).sum(axis=1), ratio.shape[1] - 1)
     end = np.take_along_axis(order, last[:, None], axis=1)
     multiplier = np.take_along_axis(ratio, end, axis=1)[:, 0]
     return _lower(pairs, multiplier, _shares(pairs, multiplier).sum(axis=1)), multiplier
@@ -82,7 +82,7 @@ def separated(pairs: Pairs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         pairs = pairs[rest]
         scale, multiplier = touch(pairs)
         # The bound is l Q - l with Q rounded down: what rounding may have cost is a share of scale + l.
-        lost = 4.0 * pairs.rounding * (scale + pairs.in_units_of_b(multiplier))
+        error = 4.0 * pairs.rounding * (scale + pairs.in_units_of_b(multiplier))
         proven[live[rest]] = scale > 1.0
-        close[live[rest]] = (scale <= 1.0) & (scale + lost > 1.0 - 1e-6)
+        close[live[rest]] = (scale <= 1.0) & (scale + error > 1.0 - 1e-6)
     return proven, close

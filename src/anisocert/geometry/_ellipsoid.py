@@ -159,17 +159,17 @@ def separated(pairs: Pairs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         multiplier = np.exp(log_l)
         sums = squares.at(multiplier)
         log_a, log_b = np.log(sums.g) / 2.0, np.log(sums.h) / 2.0 + log_l + unit[live]
-        won = sums.lower > 1.0
+        apart = sums.lower > 1.0
         common = np.maximum(log_a, log_b) < inside - 1.0
-        proven[live[won]] = True
+        proven[live[apart]] = True
         # Newton's method for log gauge_A = log gauge_B in log l, bisection where it would leave the bracket.
         low, high = np.where(log_a > log_b, log_l, low), np.where(log_a > log_b, high, log_l)
         step = (log_a - log_b) / (sums.cross * (1.0 / sums.h + multiplier / sums.g))
         target = log_l + step
         target = np.where((target > low) & (target < high), target, (low + high) / 2.0)
         settled = (np.abs(step) < 1e-9) | (high - low < 1e-9)
-        more = ~(won | common | settled)
-        close[live[settled & ~won & ~common]] = True
+        more = ~(apart | common | settled)
+        close[live[settled & ~apart & ~common]] = True
         if not more.any():
             break
         log_l = target

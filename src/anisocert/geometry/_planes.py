@@ -100,16 +100,16 @@ def _steep_crosspolytope_cut(multiplier: float, separation: FloatArray, a: Float
     """What the plane of one multiplier leaves of B."""
     raised = multiplier * b / a
     missing = 1.0 + multiplier - float((separation * np.minimum(raised, 1.0) / b).sum())
-    worth = np.flatnonzero((raised > 1.0) & (separation > 0.0))
-    gain = separation[worth] / b[worth] * (raised[worth] - 1.0)
-    order = np.argsort(np.log(raised[worth]) / gain)
-    worth, total = worth[order], np.cumsum(gain[order])
+    coordinates = np.flatnonzero((raised > 1.0) & (separation > 0.0))
+    gain = separation[coordinates] / b[coordinates] * (raised[coordinates] - 1.0)
+    order = np.argsort(np.log(raised[coordinates]) / gain)
+    coordinates, total = coordinates[order], np.cumsum(gain[order])
     count = int(np.searchsorted(total, missing)) + 1
     reach = np.zeros_like(b)
-    reach[worth[:count]] = raised[worth[:count]]
-    if 0 < count <= len(worth):
+    reach[coordinates[:count]] = raised[coordinates[:count]]
+    if 0 < count <= len(coordinates):
         # The last one is raised only as far as it must be.
-        last = worth[count - 1]
+        last = coordinates[count - 1]
         reach[last] = 1.0 + (missing - (total[count - 2] if count > 1 else 0.0)) * b[last] / separation[last]
     return _capped(reach, 1.0, b)
 

@@ -73,8 +73,8 @@ def _separated(body: Body, separation: FloatArray, a: FloatArray, b: FloatArray)
     proven, close = body.separated(paired(separation, a, b))
     if close.any():
         # Rounding differs between (A, B) and (B, A): trying everything makes the answer the same in either order.
-        there, back = paired(separation[close], a[close], b), paired(separation[close], b, a[close])
-        proven[close] = body.separated(back)[0] | (body.touch(there)[0] > 1.0) | (body.touch(back)[0] > 1.0)
+        forward, backward = paired(separation[close], a[close], b), paired(separation[close], b, a[close])
+        proven[close] = body.separated(backward)[0] | (body.touch(forward)[0] > 1.0) | (body.touch(backward)[0] > 1.0)
     return proven
 
 

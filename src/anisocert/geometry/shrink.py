@@ -86,7 +86,7 @@ def _cut_by_planes(obstacles: Regions, b: Region, prefer: str) -> FloatArray:
         separation, a = np.abs(obstacle.center - b.center).ravel(), obstacle.axes.ravel()
         scale, _ = body.touch(paired(separation[None], a[None], axes[None]))
         if scale[0] < 1.0:
-            axes = max([axes * scale[0], *cuts(separation, a, axes)], key=lambda left: _merit(left, prefer))
+            axes = max([axes * scale[0], *cuts(separation, a, axes)], key=lambda cut: _merit(cut, prefer))
         waiting, count = waiting[1:], count + 1
         # Asking all that wait after 1, 2, 4, ... cuts costs a few passes and spares most of them.
         if len(waiting) and count & (count - 1) == 0:

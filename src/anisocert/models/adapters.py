@@ -78,14 +78,14 @@ def adapt(
         return Adapted(model)
     reshaped = _reshaped(model, shape, layout, takes)
     notes = [] if reshaped is model else [_told(reshaped, shape)]
-    found = _tried(reshaped, shape)
-    if found is None or isinstance(found, Tensor):
-        return Adapted(reshaped, tuple(notes), width(found))
-    place = _where(found, classes)
-    many = width(part(found, place))
-    told_by = f", the one of {many} columns" if place != LOGITS and len(likely(parts(found))) > 1 else ""
-    notes.append(f"its scores are {_named(place)} in the {type(found).__name__} that it returns{told_by}")
-    return Adapted(ScoresOf(reshaped, place).eval(), tuple(notes), many)
+    output = _tried(reshaped, shape)
+    if output is None or isinstance(output, Tensor):
+        return Adapted(reshaped, tuple(notes), width(output))
+    place = _where(output, classes)
+    columns = width(part(output, place))
+    reason = f", the one of {columns} columns" if place != LOGITS and len(likely(parts(output))) > 1 else ""
+    notes.append(f"its scores are {_named(place)} in the {type(output).__name__} that it returns{reason}")
+    return Adapted(ScoresOf(reshaped, place).eval(), tuple(notes), columns)
 
 
 def _reshaped(model: nn.Module, shape: Shape, layout: str | None, takes: Declared | None) -> nn.Module:
@@ -94,25 +94,27 @@ def _reshaped(model: nn.Module, shape: Shape, layout: str | None, takes: Declare
         raise ModelError(f"expected inputs with channels for layout channels-last, got inputs of shape {shape}")
     if layout in (FLAT, CHANNELS_LAST):
         moved = (*shape[1:], shape[0]) if layout == CHANNELS_LAST else (math.prod(shape),)
-        wanted = moved if takes is None or _agree(takes, moved) else _sizes(takes, shape)
-        return Reshaped(model, wanted, layout == CHANNELS_LAST).eval()
+        target = moved if takes is None or _agree(takes, moved) else _sizes(takes, shape)
+        return Reshaped(model, target, layout == CHANNELS_LAST).eval()
     if takes is None or _agree(takes, shape):
         return model
     if len(shape) == len(takes) == 3 and _agree(takes, moved := (*shape[1:], shape[0])):
         return Reshaped(model, moved, channels_last=True).eval()
-    wanted = _sizes(takes, shape)
-    if any(sum(size > 1 for size in one) > 2 for one in (shape, wanted)):
+    target = _sizes(takes, shape)
+    if any(sum(size > 1 for size in sizes) > 2 for sizes in (shape, target)):
         raise ModelError(
             f"expected a network that takes inputs of shape {shape}, got one that takes {_by(takes)}: their values may "
             "be in two orders, so say which: layout 'flat' (--layout flat) keeps channel after channel, "
             "'channels-last' (--layout channels-last) puts the channels of each pixel together"
         )
-    return Reshaped(model, wanted).eval()
+    return Reshaped(model, target).eval()
 
 
 def _agree(takes: Declared, shape: Shape) -> bool:
     pairs = zip(takes, shape, strict=False)
-    return len(takes) == len(shape) and all(not isinstance(one, int) or one == size for one, size in pairs)
+    return len(takes) == len(shape) and all(
+        not isinstance(declared, int) or declared == size for declared, size in pairs
+    )
 
 
 def _sizes(takes: Declared, shape: Shape) -> Shape:
@@ -128,8 +130,8 @@ def _sizes(takes: Declared, shape: Shape) -> Shape:
 
 def _told(reshaped: nn.Module, shape: Shape) -> str:
     assert isinstance(reshaped, Reshaped)
-    how = ", channels last" if reshaped.channels_last else ""
-    return f"inputs of {_by(shape)} are given to it as {_by(reshaped.shape)}{how}, which it takes"
+    order = ", channels last" if reshaped.channels_last else ""
+    return f"inputs of {_by(shape)} are given to it as {_by(reshaped.shape)}{order}, which it takes"
 
 
 def _by(sizes: Declared) -> str:
@@ -147,16 +149,16 @@ def _tried(model: nn.Module, shape: Shape) -> Any:
         return trial(x)
 
 
-def _where(found: Any, classes: int | None) -> Part:
+def _where(output: Any, classes: int | None) -> Part:
     """Where the scores are in what a network returned; an error unless that is beyond doubt."""
-    inside = parts(found)
-    if isinstance(getattr(found, LOGITS, inside.get(LOGITS)), Tensor):
+    inside = parts(output)
+    if isinstance(getattr(output, LOGITS, inside.get(LOGITS)), Tensor):
         return LOGITS
     fit = likely(inside, classes)
-    if len(fit) == 1 and isinstance(found, Mapping | tuple | list):  # an object's attributes may mean anything
+    if len(fit) == 1 and isinstance(output, Mapping | tuple | list):  # an object's attributes may mean anything
         return fit[0]
     kind = SeveralError if len(fit) > 1 else ModelError
-    raise kind(f"expected the model to return scores, got {told(found)}{remedy(found, classes)}")
+    raise kind(f"expected the model to return scores, got {told(output)}{remedy(output, classes)}")
 
 
 def _named(place: Part) -> str:

@@ -43,10 +43,10 @@ def described(source: str | Path) -> dict[str, Any]:
     if Path(source).suffix != ".safetensors" or not Path(source).exists():
         return {}
     try:
-        found = json.loads(read_safetensors(Path(source), weights=False)[1].get("anisocert", "{}"))
+        metadata = json.loads(read_safetensors(Path(source), weights=False)[1].get("anisocert", "{}"))
     except (ValueError, RecursionError):
         return {}  # loading the network will say what is wrong
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple[nn.Module, dict[str, Any]]:
@@ -63,13 +63,13 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
             raise ModelError(
                 f"expected a network in {path}, got a codebook: give the network, and --codebook {shell_quote(path)}"
             )
-        asked = [metadata[name] for name in NEEDED]
+        arguments = [metadata[name] for name in NEEDED]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
             f"expected {', '.join(NEEDED)} in anisocert's metadata in {path}, got: {repr(error)[:200]}"
         ) from error
     try:
-        return _built(partial(build, *asked), state, metadata, path), metadata
+        return _built(partial(build, *arguments), state, metadata, path), metadata
     except ArgumentError as error:
         raise ModelError(f"expected a network that can be built in {path}, got: {error}") from error
 
@@ -77,9 +77,9 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
 def load_denoiser(path: str | Path) -> tuple[Denoiser, dict[str, Any]]:
     """The denoiser of a file that `train --recipe denoiser` wrote, in evaluation mode, and its metadata."""
     path = Path(path)
-    state, said = read_safetensors(path)
+    state, header = read_safetensors(path)
     try:
-        metadata: dict[str, Any] = json.loads(said.get("anisocert", "{}"))
+        metadata: dict[str, Any] = json.loads(header.get("anisocert", "{}"))
         expect_denoiser(metadata if isinstance(metadata, dict) else {}, path)
         make = partial(Denoiser, *(metadata[name] for name in OF_DENOISERS))
         return _built(make, state, metadata, path).eval(), metadata
@@ -95,26 +95,28 @@ def _built(make: Callable[[], Built], state: dict[str, Tensor], metadata: dict[s
     put(state, model, str(path))
     mean, std = model.mean.flatten(), model.std.flatten()
     per_channel(mean.numpy(), std.numpy())
-    for name, own in (("mean", mean), ("std", std)):  # readers see the metadata, the network computes with its own
-        if not np.allclose(metadata[name], own.numpy(), rtol=1e-2, atol=1e-2):
-            got = f"{metadata[name]} and {own.tolist()}"
+    for name, buffer in (("mean", mean), ("std", std)):  # readers see the metadata, the network computes with its own
+        if not np.allclose(metadata[name], buffer.numpy(), rtol=1e-2, atol=1e-2):
+            got = f"{metadata[name]} and {buffer.tolist()}"
             raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")
     return model
 
 
-def _per_code(state: dict[str, Tensor], said: Any, path: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """The networks of a codebook's file, one per code. said: what is known of each; they must be of one data set."""
-    parts: dict[str, dict[str, Tensor]] = {str(k): {} for k in range(len(said))}
+def _per_code(state: dict[str, Tensor], entries: Any, path: Path) -> tuple[nn.Module, dict[str, Any]]:
+    """The networks of a codebook's file, one per code. entries: what is known of each; they must be of one data set."""
+    parts: dict[str, dict[str, Tensor]] = {str(k): {} for k in range(len(entries))}
     for name, tensor in state.items():
         if name in ("codes", "sigma"):
             continue
         k, _, inner = name.removeprefix(NETWORKS).partition(".")
         if not name.startswith(NETWORKS) or k not in parts:
-            raise ModelError(f"expected weights of {len(said)} networks in {path}, got {name[:100]}")
+            raise ModelError(f"expected weights of {len(entries)} networks in {path}, got {name[:100]}")
         parts[k][inner] = tensor
-    found = [from_metadata(parts[str(k)], json.dumps(one), path) for k, one in enumerate(said)]
-    known = [one for _, one in found]
-    common = {name: known[0][name] for name in NEEDED[1:]}
-    if differing := [name for name in common if any(one[name] != common[name] for one in known)]:
+    pairs = [from_metadata(parts[str(k)], json.dumps(entry), path) for k, entry in enumerate(entries)]
+    metadata = [entry for _, entry in pairs]
+    common = {name: metadata[0][name] for name in NEEDED[1:]}
+    if differing := [name for name in common if any(entry[name] != common[name] for entry in metadata)]:
         raise ModelError(f"expected networks of one data set in {path}, got several values of {', '.join(differing)}")
-    return PerCode([network for network, _ in found]), {"architecture": [one["architecture"] for one in known]} | common
+    return PerCode([network for network, _ in pairs]), {
+        "architecture": [entry["architecture"] for entry in metadata]
+    } | common

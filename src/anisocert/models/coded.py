@@ -38,13 +38,13 @@ class Codebook:
     sigma: float
 
     def __init__(self, codes: ArrayLike, sigma: float) -> None:
-        each, own = positive("codes", codes), positive("sigma", sigma)
-        if each.ndim == 0 or not 2 <= len(each) <= MOST_CODES:
-            raise ArgumentError(f"expected 2 to {MOST_CODES} codes, got codes of shape {each.shape}")
-        if own.ndim:
-            raise ArgumentError(f"expected sigma as one number, got shape {own.shape}")
-        object.__setattr__(self, "codes", each)
-        object.__setattr__(self, "sigma", float(own))
+        thetas, scale = positive("codes", codes), positive("sigma", sigma)
+        if thetas.ndim == 0 or not 2 <= len(thetas) <= MOST_CODES:
+            raise ArgumentError(f"expected 2 to {MOST_CODES} codes, got codes of shape {thetas.shape}")
+        if scale.ndim:
+            raise ArgumentError(f"expected sigma as one number, got shape {scale.shape}")
+        object.__setattr__(self, "codes", thetas)
+        object.__setattr__(self, "sigma", float(scale))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -76,18 +76,20 @@ class Codebook:
         tensors = {"codes": torch.from_numpy(self.codes.copy()), "sigma": torch.from_numpy(sigma)}
         for k, (network, _) in enumerate(networks):
             tensors |= {f"{NETWORKS}{k}.{name}": tensor for name, tensor in network.state_dict().items()}
-        said = {"networks": [known for _, known in networks]} if networks else {}
-        write_safetensors(path, tensors, {"codebook": len(self)} | said)
+        extra = {"networks": [metadata for _, metadata in networks]} if networks else {}
+        write_safetensors(path, tensors, {"codebook": len(self)} | extra)
 
     @classmethod
     def load(cls, path: str | Path) -> Codebook:
         """Read a safetensors file with the tensors `codes` and `sigma`."""
-        tensors = {name: one for name, one in read_safetensors(Path(path))[0].items() if not name.startswith(NETWORKS)}
+        tensors = {
+            name: tensor for name, tensor in read_safetensors(Path(path))[0].items() if not name.startswith(NETWORKS)
+        }
         check_tensors(tensors, str(path))
         if tensors.keys() != {"codes", "sigma"} or tensors["sigma"].numel() != 1:
-            few = ", ".join(sorted(tensors)[:5])
-            raise ArgumentError(f"expected tensors codes and sigma, one number, in {path}, got {few[:200]}")
-        if any(one.dtype != torch.float32 for one in tensors.values()):
+            names = ", ".join(sorted(tensors)[:5])
+            raise ArgumentError(f"expected tensors codes and sigma, one number, in {path}, got {names[:200]}")
+        if any(tensor.dtype != torch.float32 for tensor in tensors.values()):
             raise ArgumentError(f"expected float32 codes and sigma in {path}, got {tensors['codes'].dtype}")
         return cls(tensors["codes"].numpy(), float(tensors["sigma"]))
 
@@ -98,7 +100,7 @@ class PerCode(nn.Module):
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
-        self.train(any(one.training for one in networks))
+        self.train(any(network.training for network in networks))
 
     def __len__(self) -> int:
         return len(self.networks)
@@ -133,7 +135,7 @@ class Coded(nn.Module):
             raise ArgumentError(f"expected codebook as in ac.Codebook([0.5, 0.25], 0.5), got {told(codebook)}")
         if not isinstance(selector, nn.Module | None):
             raise ArgumentError(f"expected selector as an nn.Module, or None for a cascade, got {told(selector)}")
-        several = isinstance(classifier, Sequence) and all(isinstance(one, nn.Module) for one in classifier)
+        several = isinstance(classifier, Sequence) and all(isinstance(network, nn.Module) for network in classifier)
         if not several and not isinstance(classifier, nn.Module):
             raise ArgumentError(
                 f"expected classifier as an nn.Module, or a list of one per code, got {told(classifier)}: "
@@ -173,12 +175,15 @@ class Coded(nn.Module):
         that follow from the codes, of which half are others where a bit of a code is.
         """
         plain = x[:, 0] if self.told_theta else x
-        own = [] if self.selector is None else [self.selector]
-        scores = [*(network(x).float() for network in self.networks), *(one(plain).float() for one in own)]
-        m = max(one.shape[1] for one in scores)
-        said = hashlib.shake_256(self.codes.cpu().numpy().tobytes() + np.float64(self.sigma).tobytes())
-        signs = np.frombuffer(said.digest(len(x) * m), np.uint8).reshape(len(x), m) % 2 * 2.0 - 1.0
-        wide = [torch.cat([one, one[:, -1:].expand(-1, m - one.shape[1])], 1) for one in scores]
+        selectors = [] if self.selector is None else [self.selector]
+        scores = [
+            *(network(x).float() for network in self.networks),
+            *(selector(plain).float() for selector in selectors),
+        ]
+        m = max(block.shape[1] for block in scores)
+        digest = hashlib.shake_256(self.codes.cpu().numpy().tobytes() + np.float64(self.sigma).tobytes())
+        signs = np.frombuffer(digest.digest(len(x) * m), np.uint8).reshape(len(x), m) % 2 * 2.0 - 1.0
+        wide = [torch.cat([block, block[:, -1:].expand(-1, m - block.shape[1])], 1) for block in scores]
         return torch.cat([*wide, torch.from_numpy(signs).to(x.device, torch.float32)])
 
     def thetas(self, shape: tuple[int, ...]) -> Tensor:
@@ -215,8 +220,8 @@ class TwoSteps(nn.Module):
         if len(self.networks) == 1:
             scores = self.networks[0](_at(copies[:, 1:], code)).float()
         else:  # every network sees its copy, as which rows a batch has for one of them is not known beforehand
-            each = [network(copies[:, 1 + k]).float() for k, network in enumerate(self.networks)]
-            scores = _at(torch.stack(each, 1), code)
+            per_code = [network(copies[:, 1 + k]).float() for k, network in enumerate(self.networks)]
+            scores = _at(torch.stack(per_code, 1), code)
         # From 0 to 1 by how far a class is behind the largest, which leads by more than rounding hides: scores may be
         # tiny, or that of a masked class enormous.
         behind = scores - scores.amax(1, keepdim=True)
@@ -226,7 +231,7 @@ class TwoSteps(nn.Module):
         return torch.where(chosen.isnan().any(1, keepdim=True), torch.nan, joint)  # as a NaN among scores does
 
 
-def _at(each: Tensor, code: Tensor) -> Tensor:
-    """The entry of its code for each row. each: `b x k x ...`; code: `b` -> `b x ...`."""
-    flat = each.flatten(2)
-    return flat.gather(1, code[:, None, None].expand(-1, 1, flat.shape[2])).view_as(each[:, 0])
+def _at(entries: Tensor, code: Tensor) -> Tensor:
+    """The entry of its code for each row. entries: `b x k x ...`; code: `b` -> `b x ...`."""
+    flat = entries.flatten(2)
+    return flat.gather(1, code[:, None, None].expand(-1, 1, flat.shape[2])).view_as(entries[:, 0])

@@ -76,11 +76,11 @@ class Denoiser(nn.Module):
         """The images without their noise, as far as it can tell."""
         noisy, level = pair[:, 0] - self.mean, self._level(pair[:, 1])
         unit = (level.square() + self.std.square()).rsqrt()
-        seen = F.pixel_unshuffle(torch.cat([noisy * unit, level * unit], 1), 2)
-        learned = F.pixel_shuffle(self.layers(seen), 2)
+        inputs = F.pixel_unshuffle(torch.cat([noisy * unit, level * unit], 1), 2)
+        learned = F.pixel_shuffle(self.layers(inputs), 2)
         believed = (self.std * unit).square()
-        found: Tensor = self.mean + believed * noisy + self.std * level * unit * learned
-        return found
+        images: Tensor = self.mean + believed * noisy + self.std * level * unit * learned
+        return images
 
     def error(self, pair: Tensor, found: Tensor, x: Tensor) -> Tensor:
         """Mean squared error of what was found in noisy images, in units of what the best linear guess errs by."""
@@ -136,7 +136,7 @@ def _check(architecture: Any, shape: Any, channels: int, told: Any, noise: Any, 
 def _numbers(values: Any, count: int, kind: Any) -> bool:
     if not isinstance(values, list | tuple) or len(values) != count:
         return False
-    return all(isinstance(one, kind) and not isinstance(one, bool) for one in values)
+    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
 
 
 def expect_denoiser(metadata: dict[str, Any], path: Path) -> None:

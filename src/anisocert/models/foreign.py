@@ -59,9 +59,9 @@ def take_apart(content: Any, source: str, layout: Layout | None) -> Foreign:
     if sequential:
         state = _unwrapped({name.removeprefix("1."): tensor for name, tensor in state.items()})
     mean, std = _own(state, "mean"), _own(state, "std")
-    named = ARCHITECTURES.get(str(content.get("arch"))) if container is not None else None
+    architecture = ARCHITECTURES.get(str(content.get("arch"))) if container is not None else None
     notes = () if container is None else _others(content, container)
-    return Foreign(state, layout, named, mean, std, sequential, notes)
+    return Foreign(state, layout, architecture, mean, std, sequential, notes)
 
 
 def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Channels, Channels]:
@@ -92,14 +92,14 @@ def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Cha
 def _others(content: dict[Any, Any], container: str) -> tuple[str, ...]:
     """A line where a file holds several networks, as with an average of weights: it does not say which one is meant."""
     least = len(content[container])
-    others = [
+    alternatives = [
         repr(name)
-        for name, one in content.items()
-        if name != container and isinstance(one, dict) and len(one) >= least
-        if all(isinstance(tensor, Tensor) for tensor in one.values())
+        for name, value in content.items()
+        if name != container and isinstance(value, dict) and len(value) >= least
+        if all(isinstance(tensor, Tensor) for tensor in value.values())
     ]
-    taken = f"its weights are those of {container!r}, not of {', '.join(others[:8])[:200]}"
-    return (f"{taken}: to take others, save them in a file of their own",) if others else ()
+    remark = f"its weights are those of {container!r}, not of {', '.join(alternatives[:8])[:200]}"
+    return (f"{remark}: to take others, save them in a file of their own",) if alternatives else ()
 
 
 def _unwrapped(state: dict[str, Tensor]) -> dict[str, Tensor]:

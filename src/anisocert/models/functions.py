@@ -30,44 +30,44 @@ def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
     module, _, name = text.partition(":")
     sys.path.insert(0, "")
     try:
-        found = _named(module, name)
-        made = found if isinstance(found, nn.Module) else _called(found, text)
+        attribute = _named(module, name)
+        model = attribute if isinstance(attribute, nn.Module) else _called(attribute, text)
     finally:
         sys.path.remove("")
-    if not isinstance(made, nn.Module):
-        raise ModelError(f"expected an nn.Module from {text}, got {told(made)}{_wrapping(made)}")
-    training = next(filter(partial(_mode_matters, made), training_parts(made)), None)
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"expected an nn.Module from {text}, got {told(model)}{_wrapping(model)}")
+    training = next(filter(partial(_mode_matters, model), training_parts(model)), None)
     note = f"{text} is in training mode (for example {training}), and is used in evaluation mode" if training else ""
-    if has_exported(made):
-        expect_copied_whole(made)
-        made = copy.deepcopy(made)  # which, unlike the program itself, can be put into evaluation mode
-    return made, (note,) if note else ()
+    if has_exported(model):
+        expect_copied_whole(model)
+        model = copy.deepcopy(model)  # which, unlike the program itself, can be put into evaluation mode
+    return model, (note,) if note else ()
 
 
-def _mode_matters(made: nn.Module, name: str) -> bool:
+def _mode_matters(model: nn.Module, name: str) -> bool:
     """Whether a part may answer otherwise in evaluation mode; a wrapper's `training` says nothing about its parts."""
-    one = dict(made.named_modules(remove_duplicate=False)).get(name, made)
-    if isinstance(one, nn.RNNBase):
-        return one.dropout > 0
-    own = not type(one).__module__.startswith("torch.nn.") and next(one.children(), None) is None
-    return own or isinstance(one, BY_MODE)
+    part = dict(model.named_modules(remove_duplicate=False)).get(name, model)
+    if isinstance(part, nn.RNNBase):
+        return part.dropout > 0
+    custom = not type(part).__module__.startswith("torch.nn.") and next(part.children(), None) is None
+    return custom or isinstance(part, BY_MODE)
 
 
-def _wrapping(made: Any) -> str:
+def _wrapping(value: Any) -> str:
     """How to make a network of something else."""
-    if wrapped := of_estimator(made):
+    if wrapped := of_estimator(value):
         return f": return {wrapped}"
-    if isinstance(made, ExportedProgram):
+    if isinstance(value, ExportedProgram):
         return ": return program.module()"
-    if isinstance(made, type):
-        return f": return {made.__name__}(), with its weights loaded"
-    if made is None:
+    if isinstance(value, type):
+        return f": return {value.__name__}(), with its weights loaded"
+    if value is None:
         return ": does it lack a return?"
-    if isinstance(made, Mapping):
+    if isinstance(value, Mapping):
         return ": put weights into the network, with network.load_state_dict(...), and return that"
-    if isinstance(made, tuple) and made and isinstance(made[0], nn.Module):
+    if isinstance(value, tuple) and value and isinstance(value[0], nn.Module):
         return " that begins with one: return that alone"
-    if callable(made):
+    if callable(value):
         return ": a bare callable has no weights to hash; give it to anisocert.certify in Python with a model_id"
     return ""
 
@@ -89,8 +89,8 @@ def _named(module: str, name: str) -> Any:
     try:
         return getattr(imported, name)
     except AttributeError as error:
-        where = getattr(imported, "__file__", None) or module
-        raise ArgumentError(f"expected a function {module}:{name}, got no such name in {where}") from error
+        source = getattr(imported, "__file__", None) or module
+        raise ArgumentError(f"expected a function {module}:{name}, got no such name in {source}") from error
 
 
 def _called(function: Any, text: str) -> Any:

@@ -74,27 +74,27 @@ def load(
     if denoise is None:
         return model, metadata
     # What the network was trained with says nothing about the two together.
-    known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
+    combined = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
     denoiser, notes = _own_denoiser(denoise, like) if is_function(denoise) else _stored_denoiser(denoise, like)
     if isinstance(denoiser, Denoiser):
-        known |= {"denoiser": {"noise": denoiser.noise, "levels": denoiser.levels}}
-    known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
+        combined |= {"denoiser": {"noise": denoiser.noise, "levels": denoiser.levels}}
+    combined |= {"denoise": denoise, "notes": (*combined.get("notes", ()), *notes)}
     if isinstance(model, PerCode):
-        return PerCode([Denoised(one, denoiser) for one in model.networks]).eval(), known
-    return Denoised(model, denoiser).eval(), known
+        return PerCode([Denoised(network, denoiser) for network in model.networks]).eval(), combined
+    return Denoised(model, denoiser).eval(), combined
 
 
-def _own_denoiser(named: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
+def _own_denoiser(source: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
     """A denoiser from the user's own code; an error unless it gives inputs of that shape back."""
-    denoiser, notes = from_function(named)
+    denoiser, notes = from_function(source)
     if shape is not None:
         x = torch.zeros(1, *shape, device=home(denoiser))
-        tried = own_copy(denoiser.eval())  # what it keeps of a call is not part of it
-        with torch.no_grad(), taking(shape, tried):
-            back = tried(beside(x, torch.ones_like(x)) if is_told(tried) else x)
+        trial = own_copy(denoiser.eval())  # what it keeps of a call is not part of it
+        with torch.no_grad(), taking(shape, trial):
+            back = trial(beside(x, torch.ones_like(x)) if is_told(trial) else x)
         if not isinstance(back, Tensor) or back.shape != x.shape:
             got = tuple(back.shape[1:]) if isinstance(back, Tensor) else type(back).__name__
-            raise ModelError(f"expected a denoiser, which gives inputs of shape {shape} back, at {named}, got {got}")
+            raise ModelError(f"expected a denoiser, which gives inputs of shape {shape} back, at {source}, got {got}")
     return denoiser, notes
 
 
@@ -105,13 +105,15 @@ def _stored_denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Modul
             f"expected a denoiser, a .safetensors file of `anisocert train --recipe denoiser` or "
             f"package.module:function, got {path!r}"
         )
-    found, _ = load_denoiser(path)
-    if shape is not None and not takes(found.shape[0], shape):
-        wanted = f"({found.shape[0]}, height, width), both multiples of {STEP}"
-        raise ArgumentError(f"expected inputs of shape {wanted}, for the denoiser {path}, got {shape}")
-    low, high = found.levels
-    what = "theta" if found.told == "theta" else "the mean of theta"
-    return found, (f"its denoiser is told {what}, and was trained for {found.noise} noise of {low:g} to {high:g}",)
+    denoiser, _ = load_denoiser(path)
+    if shape is not None and not takes(denoiser.shape[0], shape):
+        required = f"({denoiser.shape[0]}, height, width), both multiples of {STEP}"
+        raise ArgumentError(f"expected inputs of shape {required}, for the denoiser {path}, got {shape}")
+    low, high = denoiser.levels
+    quantity = "theta" if denoiser.told == "theta" else "the mean of theta"
+    return denoiser, (
+        f"its denoiser is told {quantity}, and was trained for {denoiser.noise} noise of {low:g} to {high:g}",
+    )
 
 
 def _adapted(
@@ -129,13 +131,13 @@ def _adapted(
             "checkpoint are normalised: give mean and std (--mean, --std)"
         )
     mean, std = scale or (None, None)
-    known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std}
+    metadata: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std}
     if is_function(text):
         (model, notes), takes = from_function(text), None
     else:
         model, takes, notes = _onnx(Path(text), gradients, shape)
-        known["num_classes"] = getattr(model, "num_classes", None)
-    _check_classes(known["num_classes"], num_classes, text)
+        metadata["num_classes"] = getattr(model, "num_classes", None)
+    _check_classes(metadata["num_classes"], num_classes, text)
     if is_told(model) and (scale is not None or layout is not None):
         got = f"mean {mean!r}" if scale is not None else f"layout {layout!r}"
         raise ArgumentError(
@@ -143,13 +145,13 @@ def _adapted(
             "inside the network"
         )
     if shape is not None and not is_told(model):
-        found = adapt(model.eval(), shape, layout, takes, num_classes)
-        _check_classes(found.num_classes, num_classes, text)
-        model, notes = found.model, (*notes, *found.notes)
-        known["num_classes"] = known["num_classes"] or found.num_classes
+        adapted = adapt(model.eval(), shape, layout, takes, num_classes)
+        _check_classes(adapted.num_classes, num_classes, text)
+        model, notes = adapted.model, (*notes, *adapted.notes)
+        metadata["num_classes"] = metadata["num_classes"] or adapted.num_classes
     if scale is not None:
         model = Normalized(model, *scale)
-    return model.eval(), known | {"notes": notes}
+    return model.eval(), metadata | {"notes": notes}
 
 
 def _onnx(path: Path, gradients: bool, shape: tuple[int, ...] | None) -> tuple[nn.Module, Declared, tuple[str, ...]]:
@@ -157,17 +159,17 @@ def _onnx(path: Path, gradients: bool, shape: tuple[int, ...] | None) -> tuple[n
     from anisocert.models.onnx_file import read_onnx
     from anisocert.models.onnx_network import OnnxNetwork
 
-    read = read_onnx(path)
-    box = OnnxNetwork(path, read, shape)
-    taken = (f"its scores are the output {box.chosen!r}",) if box.chosen is not None else ()
+    file = read_onnx(path)
+    box = OnnxNetwork(path, file, shape)
+    notes = (f"its scores are the output {box.chosen!r}",) if box.chosen is not None else ()
     if gradients:
         from anisocert.models.onnx_torch import to_torch
 
-        return to_torch(path, read, box), box.shape, taken
-    few = (
+        return to_torch(path, file, box), box.shape, notes
+    note = (
         f"its graph has a batch of {box.batch} baked in, so it runs {box.batch} at a time: a free batch is far quicker"
     )
-    return box, box.shape, (*taken, few) if box.batch is not None and box.batch < FEW else taken
+    return box, box.shape, (*notes, note) if box.batch is not None and box.batch < FEW else notes
 
 
 def _from_weights(
@@ -175,9 +177,9 @@ def _from_weights(
 ) -> tuple[nn.Module, dict[str, Any]]:
     more: dict[str, Any] = {}
     if path.suffix == ".safetensors":
-        state, said = read_safetensors(path)
-        if "anisocert" in said:
-            model, metadata = from_metadata(state, said["anisocert"], path)
+        state, header = read_safetensors(path)
+        if "anisocert" in header:
+            model, metadata = from_metadata(state, header["anisocert"], path)
             _check_classes(metadata["num_classes"], num_classes, str(path))
             if scale is not None:
                 raise ArgumentError(f"expected no mean and std for {path}, which has its own, got mean {scale[0]!r}")
@@ -185,9 +187,9 @@ def _from_weights(
                 raise ArgumentError(f"expected no layout for {path}, which anisocert wrote, got {layout!r}")
             return model.eval(), metadata
         foreign = take_apart(state, str(path), layout)
-        if scale is None and {"normalize_mean", "normalize_std"} <= said.keys():
-            scale = _numbers(said["normalize_mean"], path), _numbers(said["normalize_std"], path)
-        more = {"said": dict(said)} if said else {}
+        if scale is None and {"normalize_mean", "normalize_std"} <= header.keys():
+            scale = _numbers(header["normalize_mean"], path), _numbers(header["normalize_std"], path)
+        more = {"said": dict(header)} if header else {}
     else:
         foreign = take_apart(read_torch(path), str(path), layout)
     name, classes, channels = _architecture(foreign, architecture, path)
@@ -201,19 +203,19 @@ def _from_weights(
     return model.eval(), metadata | more | ({"notes": foreign.notes} if foreign.notes else {})
 
 
-def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str, int, int]:
+def _architecture(foreign: Foreign, architecture: str | None, path: Path) -> tuple[str, int, int]:
     """Name, classes and channels; what the user or the file says about the name must agree with the weights."""
-    found, classes, channels = recognize(foreign.state)
-    for said in (wanted, foreign.architecture):
-        if said is not None and said != found:
-            expect_one_of("architecture", said, ARCHITECTURES)
-            raise ModelError(f"expected the weights of {said} in {path}, got those of {found}")
-    return found, classes, channels
+    recognized, classes, channels = recognize(foreign.state)
+    for name in (architecture, foreign.architecture):
+        if name is not None and name != recognized:
+            expect_one_of("architecture", name, ARCHITECTURES)
+            raise ModelError(f"expected the weights of {name} in {path}, got those of {recognized}")
+    return recognized, classes, channels
 
 
-def _check_classes(found: int | None, wanted: int | None, source: str) -> None:
-    if wanted is not None and found is not None and found != wanted:
-        raise ArgumentError(f"expected a network with {wanted} classes in {source}, got {found}")
+def _check_classes(actual: int | None, expected: int | None, source: str) -> None:
+    if expected is not None and actual is not None and actual != expected:
+        raise ArgumentError(f"expected a network with {expected} classes in {source}, got {actual}")
 
 
 def _numbers(text: str, path: Path) -> tuple[float, ...]:

@@ -43,19 +43,19 @@ class Normalized(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits of `x`."""
         shape = (-1,) + (1,) * (x.dim() - 2)
-        normalized: Tensor = self.network((x - self.mean.view(shape)) / self.std.view(shape))
-        return normalized
+        logits: Tensor = self.network((x - self.mean.view(shape)) / self.std.view(shape))
+        return logits
 
 
 def per_channel(mean: ArrayLike, std: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Mean and standard deviation as the network divides by them; an error unless that can be done in float32."""
     try:
-        given = [np.asarray(mean), np.asarray(std)]
+        arrays = [np.asarray(mean), np.asarray(std)]
         with np.errstate(over="ignore"):
-            centers, spreads = (one.astype(np.float32) for one in given)
+            centers, spreads = (array.astype(np.float32) for array in arrays)
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(f"expected mean and std as numbers, got: {str(error)[:100]}") from error
-    plain = all(one.dtype.kind in "iuf" and one.ndim == 1 for one in given)
+    plain = all(array.dtype.kind in "iuf" and array.ndim == 1 for array in arrays)
     if not plain or len(centers) != len(spreads) or len(centers) == 0:
         raise ArgumentError(f"expected mean and std with one number per channel, got {_short(mean)} and {_short(std)}")
     if not (np.isfinite(centers).all() and np.isfinite(spreads).all() and (spreads > 0).all()):
@@ -95,7 +95,7 @@ def expect_channels(channels: int, means: int) -> None:
 def out_of_units(model: object, x: NDArray[np.float32]) -> dict[int, str]:
     """Which inputs are far from a network's units, and why; none where nobody knows these. x: `n x c x ...`."""
     if isinstance(model, Coded):
-        return {i: why for one in model.networks for i, why in out_of_units(one, x).items()}
+        return {i: reason for network in model.networks for i, reason in out_of_units(network, x).items()}
     if isinstance(model, Denoised):  # whose denoiser keeps the units
         return out_of_units(model.network, x)
     if not isinstance(model, Normalized):
@@ -119,14 +119,14 @@ def _normalized(
     if len(centers) not in (1, x.shape[1]):
         return None
     shape = (-1,) + (1,) * (x.ndim - 2)
-    found: NDArray[np.float64] = (x.astype(np.float64) - centers.reshape(shape)) / spreads.reshape(shape)
-    return found
+    normalized: NDArray[np.float64] = (x.astype(np.float64) - centers.reshape(shape)) / spreads.reshape(shape)
+    return normalized
 
 
 def _distances(normalized: NDArray[np.float64]) -> NDArray[np.float64]:
     """Root mean square of the values of each input."""
-    found: NDArray[np.float64] = np.sqrt((normalized**2).reshape(len(normalized), -1).mean(1))
-    return found
+    distances: NDArray[np.float64] = np.sqrt((normalized**2).reshape(len(normalized), -1).mean(1))
+    return distances
 
 
 def warn_of_units(sigma: float, std: Sequence[float], images: bool = True) -> None:

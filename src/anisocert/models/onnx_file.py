@@ -32,7 +32,7 @@ class OnnxFile:
     @property
     def opset(self) -> int | None:
         """The number of its set of standard operators, if it names one."""
-        return next((one.version for one in self.graph.opset_import if one.domain in DOMAINS[:2]), None)
+        return next((opset.version for opset in self.graph.opset_import if opset.domain in DOMAINS[:2]), None)
 
 
 def read_onnx(path: Path) -> OnnxFile:
@@ -52,13 +52,13 @@ def read_onnx(path: Path) -> OnnxFile:
     for tensor in tensors:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
-        said = {entry.key: entry.value for entry in tensor.external_data}
-        location = said.get("location", "")
+        external = {entry.key: entry.value for entry in tensor.external_data}
+        location = external.get("location", "")
         if location not in data:
             data[location] = _bytes(_beside(path, location), room)
             room -= len(data[location])
             digest.update(hashlib.sha256(location.encode()).digest() + hashlib.sha256(data[location]).digest())
-        part = _part(data[location], said, tensor.name, path)
+        part = _part(data[location], external, tensor.name, path)
         if (left := left - len(part)) < 0:
             raise ModelError(f"expected tensors of at most {LARGEST:,} bytes together in {path}, got more")
         tensor.raw_data = part
@@ -79,21 +79,21 @@ def _beside(path: Path, location: str) -> Path:
     if "\0" in location:
         raise ModelError(f"expected external data in the folder of {path}, got {location!r}")
     folder = path.resolve().parent
-    found = (folder / location).resolve()
-    if not location or Path(location).is_absolute() or not found.is_relative_to(folder) or found == folder:
+    target = (folder / location).resolve()
+    if not location or Path(location).is_absolute() or not target.is_relative_to(folder) or target == folder:
         raise ModelError(f"expected external data in the folder of {path}, got {location!r}")
-    return found
+    return target
 
 
-def _part(data: bytes, said: dict[str, str], name: str, path: Path) -> bytes:
+def _part(data: bytes, external: dict[str, str], name: str, path: Path) -> bytes:
     try:
-        offset = int(said.get("offset", 0))
-        length = int(said.get("length", len(data) - offset))
+        offset = int(external.get("offset", 0))
+        length = int(external.get("length", len(data) - offset))
     except ValueError as error:
-        raise ModelError(f"expected offset and length as numbers for {name!r} in {path}, got {said}") from error
+        raise ModelError(f"expected offset and length as numbers for {name!r} in {path}, got {external}") from error
     if not (offset >= 0 and length >= 0 and offset + length <= len(data)):
-        where = said["location"]
-        raise ModelError(f"expected bytes {offset} to {offset + length} of {where} for {name!r}, got {len(data)} in it")
+        place = external["location"]
+        raise ModelError(f"expected bytes {offset} to {offset + length} of {place} for {name!r}, got {len(data)} in it")
     return data[offset : offset + length]
 
 
@@ -108,19 +108,19 @@ def _every(kind: type, message: Any) -> Iterator[Any]:
 
 
 def _refuse_operators(nodes: list[Any], model: Any, path: Path) -> None:
-    known = {(function.domain, function.name) for function in model.functions}
+    functions = {(function.domain, function.name) for function in model.functions}
     # Which body then runs is onnxruntime's choice, and what is checked below would be another.
-    if len(known) < len(model.functions):
+    if len(functions) < len(model.functions):
         raise ModelError(
             f"expected each function of {path} once, got one that is defined again: export without overloads"
         )
-    if taken := [name for domain, name in known if domain in DOMAINS]:
+    if clashes := [name for domain, name in functions if domain in DOMAINS]:
         raise ModelError(
-            f"expected functions of {path} in domains of their own, got {min(taken)[:100]!r} in that of standard "
+            f"expected functions of {path} in domains of their own, got {min(clashes)[:100]!r} in that of standard "
             "operators: inline functions when exporting"
         )
     for node in nodes:
-        if (node.domain, node.op_type) in known:
+        if (node.domain, node.op_type) in functions:
             continue
         if node.domain not in DOMAINS:
             raise ModelError(
@@ -137,12 +137,13 @@ def _refuse_operators(nodes: list[Any], model: Any, path: Path) -> None:
 def _refuse_growth(kind: type, model: Any, path: Path) -> None:
     """An error if functions that call functions make a network of any size from a small file."""
     calls = {
-        (one.domain, one.name): [(node.domain, node.op_type) for node in _every(kind, one)] for one in model.functions
+        (function.domain, function.name): [(node.domain, node.op_type) for node in _every(kind, function)]
+        for function in model.functions
     }
     sizes: dict[tuple[str, str], int] = {}
     try:
         for name in TopologicalSorter({name: calls.keys() & {*inner} for name, inner in calls.items()}).static_order():
-            sizes[name] = sum(sizes.get(one, 1) for one in calls[name])
+            sizes[name] = sum(sizes.get(callee, 1) for callee in calls[name])
     except CycleError as error:
         raise ModelError(f"expected functions that do not call themselves in {path}, got some that do") from error
     total = sum(sizes.get((node.domain, node.op_type), 1) for node in _every(kind, model.graph))

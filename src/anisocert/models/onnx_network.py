@@ -41,21 +41,21 @@ class OnnxNetwork(nn.Module):
         read = read or read_onnx(path)
         self.digest = read.digest
         available = onnxruntime.get_available_providers()
-        wanted = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
+        providers = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
         # its log would write names from the file to the terminal unescaped; what matters comes as an exception
         onnxruntime.set_default_logger_severity(FATAL)
         options, self.options = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
         options.log_severity_level = self.options.log_severity_level = FATAL
         options.intra_op_num_threads = torch.get_num_threads()  # its own default: all cores
         try:
-            self.session = onnxruntime.InferenceSession(read.content, options, providers=wanted)
+            self.session = onnxruntime.InferenceSession(read.content, options, providers=providers)
         except Exception as error:  # onnxruntime's own exceptions share no public root
             raise ModelError(_refused(whole(error), read, path)) from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         scores = _scores(outputs, path)
         self.chosen = scores.name if len(outputs) > 1 else None  # the output that was taken for the scores
         if len(inputs) != 1:
-            names = ", ".join(repr(one.name[:50]) for one in inputs[:8]) or "none"
+            names = ", ".join(repr(argument.name[:50]) for argument in inputs[:8]) or "none"
             raise ModelError(f"expected one input in {path}, got {names}: export a graph with the others as constants")
         if len(scores.shape) != 2:
             raise ModelError(
@@ -77,7 +77,7 @@ class OnnxNetwork(nn.Module):
         self.eval()
         sizes = _open_sizes(like, len(self.shape))
         self.trial_shape = tuple(
-            size if isinstance(size, int) else other for size, other in zip(self.shape, sizes, strict=True)
+            size if isinstance(size, int) else fallback for size, fallback in zip(self.shape, sizes, strict=True)
         )
         if self.batch is None and math.prod(self.trial_shape) <= LARGEST_TRIAL and not self._takes(2):
             self.batch = 1 if self._takes(1) else None
@@ -123,8 +123,8 @@ class OnnxNetwork(nn.Module):
         return torch.from_numpy(np.concatenate(scores)).to(x.device, torch.float32)
 
     def _scores(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
-        found: NDArray[np.floating] = self.session.run([self.output], {self.input: rows}, self.options)[0]
-        return found
+        scores: NDArray[np.floating] = self.session.run([self.output], {self.input: rows}, self.options)[0]
+        return scores
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnnxNetwork":
         """Itself: a session cannot be copied and holds nothing that changes."""
@@ -168,13 +168,13 @@ def _open_sizes(like: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 
 def _scores(outputs: list[Any], path: Path) -> Any:
     """The output that is the scores: the only one, or the only one of floats per class, as beside predicted labels."""
-    fit = [one for one in outputs if one.type in FLOATS and len(one.shape) == 2]
+    fit = [output for output in outputs if output.type in FLOATS and len(output.shape) == 2]
     if len(outputs) != 1 and len(fit) != 1:
-        names = ", ".join(f"{one.name[:50]!r} {one.type} {one.shape}" for one in outputs[:8]) or "none"
-        mapped = any(one.type.startswith("seq(map") for one in outputs)
-        how = "; of scikit-learn, with options={'zipmap': False}" if mapped else ""
+        names = ", ".join(f"{output.name[:50]!r} {output.type} {output.shape}" for output in outputs[:8]) or "none"
+        mapped = any(output.type.startswith("seq(map") for output in outputs)
+        remedy = "; of scikit-learn, with options={'zipmap': False}" if mapped else ""
         raise ModelError(
-            f"expected one output, the scores, in {path}, got {names}: export the graph with the scores alone{how}"
+            f"expected one output, the scores, in {path}, got {names}: export the graph with the scores alone{remedy}"
         )
     return outputs[0] if len(outputs) == 1 else fit[0]
 

@@ -29,36 +29,42 @@ def spelt_out(graph: Any) -> Any:
         nodes.extend([node] if node.domain not in ("", "ai.onnx") else _spelt(node, f"spelt_{at}", constants))
     del graph.graph.node[:]
     graph.graph.node.extend(nodes)
-    for one in graph.opset_import:
-        if one.domain in ("", "ai.onnx"):
-            one.version = min(one.version, OPSET)
+    for opset in graph.opset_import:
+        if opset.domain in ("", "ai.onnx"):
+            opset.version = min(opset.version, OPSET)
     return graph
 
 
 def constants_of(graph: Any) -> dict[str, Any]:
     """Tensors that the graph holds, by name."""
-    known = {one.name: one for one in graph.graph.initializer}
+    constants = {tensor.name: tensor for tensor in graph.graph.initializer}
     for node in graph.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            known[node.output[0]] = node.attribute[0].t
-    return known
+            constants[node.output[0]] = node.attribute[0].t
+    return constants
 
 
 def _shared_weights(graph: Any) -> dict[str, str]:
     """Other names of weights: torch's older exporter keeps equal ones, as biases of zero, once."""
     weights, returned = {one.name for one in graph.graph.initializer}, {one.name for one in graph.graph.output}
-    same = [node for node in graph.graph.node if node.op_type == "Identity" and node.input[0] in weights]
-    return {node.output[0]: node.input[0] for node in same if node.output[0] not in returned}
+    aliases = [node for node in graph.graph.node if node.op_type == "Identity" and node.input[0] in weights]
+    return {node.output[0]: node.input[0] for node in aliases if node.output[0] not in returned}
 
 
 def _spelt(node: Any, name: str, constants: dict[str, Any]) -> Iterator[Any]:
-    said, spelling = {one.name: one for one in node.attribute}, _Spelling(name)
+    attributes, spelling = {entry.name: entry for entry in node.attribute}, _Spelling(name)
     if node.op_type == "Gelu":
-        spelling.gelu(node.input[0], node.output[0], "approximate" in said and said["approximate"].s == b"tanh")
+        spelling.gelu(
+            node.input[0], node.output[0], "approximate" in attributes and attributes["approximate"].s == b"tanh"
+        )
     elif (
-        node.op_type == "LayerNormalization" and len(node.output) == 1 and ("axis" not in said or said["axis"].i == -1)
+        node.op_type == "LayerNormalization"
+        and len(node.output) == 1
+        and ("axis" not in attributes or attributes["axis"].i == -1)
     ):
-        spelling.layer_norm(list(node.input), node.output[0], said["epsilon"].f if "epsilon" in said else 1e-5)
+        spelling.layer_norm(
+            list(node.input), node.output[0], attributes["epsilon"].f if "epsilon" in attributes else 1e-5
+        )
     elif node.op_type in AXES and len(node.input) > 1 and node.input[1] in constants:
         from onnx import helper, numpy_helper
 
@@ -68,8 +74,8 @@ def _spelt(node: Any, name: str, constants: dict[str, Any]) -> Iterator[Any]:
         "allowzero",
         "num_outputs",
     ):  # of Reshape, about empty maps; of Split, which parts its outputs tell
-        if attribute in said:
-            node.attribute.remove(said[attribute])
+        if attribute in attributes:
+            node.attribute.remove(attributes[attribute])
     yield from spelling.nodes or [node]
 
 
@@ -108,10 +114,10 @@ class _Spelling:
 
         return self._add("Constant", value=numpy_helper.from_array(np.array(value, np.float32)))
 
-    def _add(self, operator: str, *given: str, out: str = "", **said: Any) -> str:
+    def _add(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
         from onnx import helper
 
         name = f"{self.name}_{len(self.nodes)}"  # without one onnx2torch makes one that another node may have
-        made = out or name
-        self.nodes.append(helper.make_node(operator, given, [made], name, **said))
-        return made
+        output = out or name
+        self.nodes.append(helper.make_node(operator, inputs, [output], name, **attributes))
+        return output

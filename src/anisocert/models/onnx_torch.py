@@ -72,7 +72,7 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
 def _of_one_output(graph: Any, name: str) -> Any:
     """The graph with that output alone."""
     graph = copy.deepcopy(graph)
-    kept = [one for one in graph.graph.output if one.name == name]
+    kept = [output for output in graph.graph.output if output.name == name]
     del graph.graph.output[:]
     graph.graph.output.extend(kept)
     return graph
@@ -109,11 +109,11 @@ def _freed(graph: Any, batch: int) -> Any:
     return graph
 
 
-def _agree(reference: Tensor, found: Any) -> bool:
-    if not isinstance(found, Tensor) or found.shape != reference.shape:
+def _agree(reference: Tensor, scores: Any) -> bool:
+    if not isinstance(scores, Tensor) or scores.shape != reference.shape:
         return False
     return all(
-        alike(reference[group::GROUPS].double(), found[group::GROUPS].double(), AGREEMENT, AGREEMENT)
+        alike(reference[group::GROUPS].double(), scores[group::GROUPS].double(), AGREEMENT, AGREEMENT)
         for group in range(min(GROUPS, len(reference)))
     )
 

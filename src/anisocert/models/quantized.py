@@ -44,23 +44,23 @@ def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> "Onnx
 
     if is_told(model):
         raise ArgumentError("expected a network of inputs alone to quantize, got one that is told theta beside them")
-    given = torch.as_tensor(np.asarray(x), device="cpu") if not isinstance(x, Tensor) else x.detach().cpu()
-    if given.dtype != torch.float32 or given.dim() < 2 or len(given) == 0 or not bool(given.isfinite().all()):
+    inputs = torch.as_tensor(np.asarray(x), device="cpu") if not isinstance(x, Tensor) else x.detach().cpu()
+    if inputs.dtype != torch.float32 or inputs.dim() < 2 or len(inputs) == 0 or not bool(inputs.isfinite().all()):
         raise ArgumentError(
-            f"expected x as finite inputs in float32, b x *shape, got {given.dtype} of shape {tuple(given.shape)}"
+            f"expected x as finite inputs in float32, b x *shape, got {inputs.dtype} of shape {tuple(inputs.shape)}"
         )
     path = Path(path)
     with TemporaryDirectory(prefix="anisocert-") as folder, _quiet():
         exported, prepared, written = (Path(folder) / name for name in ("float.onnx", "prepared.onnx", "int8.onnx"))
         try:
-            _export(_rewritten(model, given[:AT_ONCE]), given[:2], exported)
-            _to_integers(exported, prepared, written, given)
+            _export(_rewritten(model, inputs[:AT_ONCE]), inputs[:2], exported)
+            _to_integers(exported, prepared, written, inputs)
         except (MissingExtraError, ArgumentError):
             raise
         except Exception as error:  # exporter and quantizer fail in as many ways as there are operators
             raise ModelError(f"expected a network that can be exported and quantized, got: {whole(error)}") from error
         write_whole(path, lambda part: part.write_bytes(_finished(written)))
-    return OnnxNetwork(path, like=tuple(given.shape[1:]))
+    return OnnxNetwork(path, like=tuple(inputs.shape[1:]))
 
 
 def _rewritten(model: nn.Module, x: Tensor) -> nn.Module:
@@ -71,8 +71,8 @@ def _rewritten(model: nn.Module, x: Tensor) -> nn.Module:
     """
     with torch.no_grad():
         plain = copy.deepcopy(model).cpu().eval()
-        other = fold(plain, x[:2], "float32")
-        return other if same_votes(plain(x.clone()), other(x.clone()), "float32") else plain
+        rewritten = fold(plain, x[:2], "float32")
+        return rewritten if same_votes(plain(x.clone()), rewritten(x.clone()), "float32") else plain
 
 
 def _export(network: nn.Module, x: Tensor, path: Path) -> None:
@@ -115,13 +115,13 @@ def _finished(written: Path) -> bytes:
     model = onnx.load(written)
     nodes = model.graph.node
     by_output = {name: node for node in nodes for name in node.output}
-    back = by_output["scores"]
-    to = by_output.get(back.input[0])
-    if to is not None and (to.op_type, back.op_type) == ("QuantizeLinear", "DequantizeLinear"):
-        last = by_output[to.input[0]]
-        last.output[list(last.output).index(to.input[0])] = "scores"
-        nodes.remove(to)
-        nodes.remove(back)
+    dequantizer = by_output["scores"]
+    quantizer = by_output.get(dequantizer.input[0])
+    if quantizer is not None and (quantizer.op_type, dequantizer.op_type) == ("QuantizeLinear", "DequantizeLinear"):
+        last = by_output[quantizer.input[0]]
+        last.output[list(last.output).index(quantizer.input[0])] = "scores"
+        nodes.remove(quantizer)
+        nodes.remove(dequantizer)
     model.producer_name, model.producer_version = PRODUCER, ""
     content: bytes = model.SerializeToString(deterministic=True)
     return content

@@ -31,8 +31,8 @@ class UNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to images."""
-        found: Tensor = self.last(self.scales(self.first(x)))
-        return found
+        images: Tensor = self.last(self.scales(self.first(x)))
+        return images
 
 
 class _Scales(nn.Module):
@@ -52,9 +52,9 @@ class _Scales(nn.Module):
         x = self.before(x)
         if self.inside is None:
             return x
-        seen = self.norm(F.pixel_shuffle(self.wider(self.inside(x)), 2))
-        found: Tensor = self.after(F.relu(x + seen))
-        return found
+        inner = self.norm(F.pixel_shuffle(self.wider(self.inside(x)), 2))
+        features: Tensor = self.after(F.relu(x + inner))
+        return features
 
 
 def _blocks(width: int, count: int) -> list[BasicBlock]:

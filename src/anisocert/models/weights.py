@@ -88,18 +88,18 @@ def _refuse_programs(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     if any("/data/aotinductor/" in name for name in names):
-        found = "machine code of AOTInductor, which"
+        kind = "machine code of AOTInductor, which"
         how = "an nn.Module that calls torch._inductor.aoti_load_package of it"
         also = " and, as nothing of it can be hashed, --model-id NAME"
     elif any(name.endswith("/archive_format") for name in names):
-        found, how = "a program of torch.export, which torch unpickles and", "torch.export.load of it, .module()"
+        kind, how = "a program of torch.export, which torch unpickles and", "torch.export.load of it, .module()"
         also = ""
     elif any(name.endswith("/constants.pkl") for name in names):
-        found, how, also = "TorchScript, which is code and", "torch.jit.load of it", ""
+        kind, how, also = "TorchScript, which is code and", "torch.jit.load of it", ""
     else:
         return
     raise ModelError(
-        f"expected tensors and plain values in {path}, got {found} is not loaded: write a function that returns {how}, "
+        f"expected tensors and plain values in {path}, got {kind} is not loaded: write a function that returns {how}, "
         f"and give package.module:function{also}"
     )
 
@@ -112,11 +112,11 @@ def _refuse_growth(path: Path) -> None:
         zipped, most = file.read(len(ZIP)) == ZIP, max(FEW_VALUES, path.stat().st_size)
         file.seek(0)
         if zipped:
-            found = _growth(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most)
+            excess = _growth(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most)
         else:
-            found = next(filter(None, (_growth(file, most) for _ in range(BARE))), None)
-    if found is not None:
-        raise ModelError(f"expected tensors and plain values in {path}, got {found}: save its state_dict() instead")
+            excess = next(filter(None, (_growth(file, most) for _ in range(BARE))), None)
+    if excess is not None:
+        raise ModelError(f"expected tensors and plain values in {path}, got {excess}: save its state_dict() instead")
 
 
 def _growth(file: IO[bytes], most: int) -> str | None:
@@ -129,8 +129,8 @@ def _growth(file: IO[bytes], most: int) -> str | None:
     stack, memo = list[int](), dict[Any, int]()
     with suppress(ValueError, LookupError):
         for code, argument, _ in pickletools.genops(file):
-            if code.name == "GLOBAL" and GROWING.search(named := str(argument)):
-                return f"bytes or other Python objects, made by {named.split()[-1]}"
+            if code.name == "GLOBAL" and GROWING.search(name := str(argument)):
+                return f"bytes or other Python objects, made by {name.split()[-1]}"
             if code.name in ("BINGET", "LONG_BINGET"):
                 stack.append(memo[argument])
             elif code.name in ("BINPUT", "LONG_BINPUT"):
@@ -138,20 +138,20 @@ def _growth(file: IO[bytes], most: int) -> str | None:
             elif code.name == "MARK":
                 stack.append(MARK)
             else:
-                taken = list[int]()
-                for one in reversed(code.stack_before):
-                    while one is pickletools.stackslice and stack[-1] != MARK:  # all down to the mark
-                        taken.append(stack.pop())
-                    if one is not pickletools.stackslice:
-                        taken.append(stack.pop())
+                operands = list[int]()
+                for slot in reversed(code.stack_before):
+                    while slot is pickletools.stackslice and stack[-1] != MARK:  # all down to the mark
+                        operands.append(stack.pop())
+                    if slot is not pickletools.stackslice:
+                        operands.append(stack.pop())
                 if code.name in CHANGING:
-                    into = taken.pop()
-                elif taken or code.name.startswith("EMPTY"):
+                    into = operands.pop()
+                elif operands or code.name.startswith("EMPTY"):
                     into = len(parts)
                 else:
                     into = PLAIN
                 if into != PLAIN:
-                    parts.setdefault(into, []).extend(part for part in taken if part != MARK)
+                    parts.setdefault(into, []).extend(part for part in operands if part != MARK)
                 stack += [into] * len(code.stack_after)
             if max(len(parts), len(stack)) > most:
                 break
@@ -165,9 +165,9 @@ def _growth(file: IO[bytes], most: int) -> str | None:
 def _has_more(parts: dict[int, list[int]], most: int) -> bool:
     """Whether some value is made of more than so many, each counted wherever it is held."""
     sizes = dict[int, int]()
-    for one in TopologicalSorter(parts).static_order():
-        sizes[one] = 1 + sum(sizes[part] for part in parts[one])
-        if sizes[one] > most:
+    for value in TopologicalSorter(parts).static_order():
+        sizes[value] = 1 + sum(sizes[part] for part in parts[value])
+        if sizes[value] > most:
             return True
     return len(parts) > most
 
@@ -185,10 +185,10 @@ def check_tensors(state: Mapping[str, Tensor], source: str) -> None:
 def check_fit(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
     """An error unless names, shapes and types are those of the network, which may be on the device "meta"."""
     check_tensors(state, source)
-    wanted = network.state_dict()
-    counters = {name for name in wanted if name.endswith("num_batches_tracked")}
-    missing = sorted(wanted.keys() - state.keys() - counters)
-    unknown = sorted(state.keys() - wanted.keys())
+    expected = network.state_dict()
+    counters = {name for name in expected if name.endswith("num_batches_tracked")}
+    missing = sorted(expected.keys() - state.keys() - counters)
+    unknown = sorted(state.keys() - expected.keys())
     if missing or unknown:
         raise ModelError(
             f"expected the weights of {type(network).__name__} in {source}, got "
@@ -196,24 +196,24 @@ def check_fit(state: Mapping[str, Tensor], network: nn.Module, source: str) -> N
             f"({', '.join(unknown[:3])[:200]})"
         )
     for name, tensor in state.items():
-        if tensor.shape != wanted[name].shape:
-            shapes = f"{tuple(wanted[name].shape)} for {name} in {source}, got {tuple(tensor.shape)}"
+        if tensor.shape != expected[name].shape:
+            shapes = f"{tuple(expected[name].shape)} for {name} in {source}, got {tuple(tensor.shape)}"
             raise ModelError(f"expected shape {shapes}")
-        if wanted[name].is_floating_point() and tensor.dtype not in FLOATS:
+        if expected[name].is_floating_point() and tensor.dtype not in FLOATS:
             raise ModelError(f"expected floats of 16, 32 or 64 bits in {source}, got {tensor.dtype} in {name}")
-        if not wanted[name].is_floating_point() and (tensor.is_floating_point() or tensor.is_complex()):
+        if not expected[name].is_floating_point() and (tensor.is_floating_point() or tensor.is_complex()):
             raise ModelError(f"expected whole numbers for {name} in {source}, got {tensor.dtype}")
 
 
 def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
     """Load weights by name, cast to the network's own types (so bfloat16 files work); the names must agree."""
     check_fit(state, network, source)
-    wanted = network.state_dict()
-    cast = {name: tensor.to(wanted[name].dtype) for name, tensor in state.items()}
+    expected = network.state_dict()
+    cast = {name: tensor.to(expected[name].dtype) for name, tensor in state.items()}
     for name, tensor in cast.items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelError(f"expected finite weights in {source}, got NaN or infinity in {name}")
-    network.load_state_dict({**wanted, **cast})
+    network.load_state_dict({**expected, **cast})
 
 
 def weights_hash(network: nn.Module) -> str:

@@ -29,18 +29,18 @@ class Limits:
     def of(cls, query: Query, upper: float, bounded_reach: bool = False, domain: Domain | None = None) -> "Limits":
         """Limits for a query's inputs. domain: of valid inputs; no axis need go beyond its farther wall."""
         x, norm = query.x, query.smoothing.norm
-        far = x.new_full((len(x),), torch.inf)
-        walls = far.view(-1, *(1 for _ in query.shape))
+        farthest = x.new_full((len(x),), torch.inf)
+        walls = farthest.view(-1, *(1 for _ in query.shape))
         if bounded_reach:
-            far = torch.from_numpy(reach(x, norm)).float().to(x.device)
+            farthest = torch.from_numpy(reach(x, norm)).float().to(x.device)
         if domain is not None:
             walls = torch.maximum(x - domain[0], domain[1] - x)
-        return cls(upper, far, walls, norm)
+        return cls(upper, farthest, walls, norm)
 
     def part(self, places: Tensor) -> "Limits":
         """Limits for some of the inputs."""
-        there = places.to(self.farthest.device)
-        return replace(self, farthest=self.farthest[there], walls=self.walls[there])
+        rows = places.to(self.farthest.device)
+        return replace(self, farthest=self.farthest[rows], walls=self.walls[rows])
 
     def fit(self, theta: Tensor, gap: NDArray[np.float64], room: float) -> Tensor:
         """Candidates made smaller where their regions would not be. theta: `b x c x ...`; gap: `b x c`.
@@ -71,10 +71,10 @@ class Ceiling:
 
     def over(self, theta: Tensor, gap: Tensor) -> Tensor:
         """Theta after a step, below its ceiling; gap: at this step. theta: `b x ...`; gap: `b`."""
-        limits, ones = self.limits, (1 for _ in theta.shape[1:])
+        limits, trailing = self.limits, (1 for _ in theta.shape[1:])
         self._gap = self.MEMORY * self._gap + (1 - self.MEMORY) * gap
         self._weight = self.MEMORY * self._weight + 1 - self.MEMORY
-        mean = (self._gap / self._weight).clamp(min=1e-9).view(-1, *ones)
+        mean = (self._gap / self._weight).clamp(min=1e-9).view(-1, *trailing)
         bounded = torch.minimum(torch.minimum(theta, self._level.view(mean.shape)), limits.walls / mean)
         far = extent(bounded.flatten(1), limits.norm) * mean.flatten() > limits.farthest
         level = torch.where(far, self._level * self.LOWERING, self._level / self.LOWERING)

@@ -82,8 +82,8 @@ def pilot_votes(plan: Plan, share: float, thrifty: bool = False) -> int:
     """Pilot votes per candidate, for a share of the plan's n: some in every block, no padding in a network call."""
     if thrifty and plan.n < PLENTY:
         return ALIGN * max(2, round(effort(plan) * BLOCKS), round(share * plan.n / ALIGN))
-    whole = BLOCKS * ALIGN
-    return whole * max(1, round(share * plan.n / whole))
+    unit = BLOCKS * ALIGN
+    return unit * max(1, round(share * plan.n / unit))
 
 
 def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats]:

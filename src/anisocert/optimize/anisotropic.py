@@ -100,8 +100,8 @@ class Anisotropic(Method):
         scaled = len(ASCENTS[self.prefer]) * len(SCALES)
         candidates = (1 + scaled + FEW, 4 + min(self.finalists, scaled))
         rounds = zip(candidates, self.pilots, strict=True)
-        own = sum(count * pilot_votes(plan, share, thrifty=True) for count, share in rounds)
-        return self.isotropic.pilot_votes(plan, thrifty=True) + own
+        votes = sum(count * pilot_votes(plan, share, thrifty=True) for count, share in rounds)
+        return self.isotropic.pilot_votes(plan, thrifty=True) + votes
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
@@ -114,33 +114,33 @@ class Anisotropic(Method):
             check_domain(self.domain, query.x)
         limits = Limits.of(query, sigma * self.limit_for(query.shape), self.isotropic.bounded_reach, self.domain)
         isotropic, top = self.isotropic.search(pilot, sigma)
-        round_ = isotropic.expand(query.x.shape).contiguous()
+        start = isotropic.expand(query.x.shape).contiguous()
         problem = Problem(query, self.outputs, torch.from_numpy(top).to(query.x.device))
-        grown, ascents = [round_], self.ascents(plan)
+        grown, ascents = [start], self.ascents(plan)
         for (weight, _), ascent in zip(ASCENTS[self.prefer], ascents, strict=True):
-            grown.append(ascent.climb(problem, grown[-1], partial(_height, weight), lower=round_, limits=limits))
-        few = [*_peaks(round_, grown[-1]), _idle(round_, grown[-1], ascents[-1].sensitivity(problem, round_))]
+            grown.append(ascent.climb(problem, grown[-1], partial(_height, weight), lower=start, limits=limits))
+        few = [*_peaks(start, grown[-1]), _idle(start, grown[-1], ascents[-1].sensitivity(problem, start))]
         scaled = [(shape * scale).clamp(max=limits.upper) for shape in grown[1:] for scale in SCALES.tolist()]
-        return self._compete(pilot, sigma, [round_, *scaled, *few], top, limits)
+        return self._compete(pilot, sigma, [start, *scaled, *few], top, limits)
 
     def _compete(
         self, pilot: Pilot, sigma: float, candidates: list[Tensor], top: NDArray[np.int64], limits: Limits
     ) -> Tensor:
         """The winner for each input. candidates: isotropic theta first, the FEW last."""
-        round_, shapes = candidates[0], torch.stack(candidates[1:], 1)
+        isotropic, shapes = candidates[0], torch.stack(candidates[1:], 1)
         counts = pilot.votes(torch.stack(candidates, 1), self.pilots[0])
         gaps, at_best = pilot.gaps(counts, top), pilot.gaps(counts, top, unseen=0)[:, 1:]
         shapes = limits.fit(shapes, at_best, ROOM)
-        floor, _, _ = self._sizes(pilot, round_.unsqueeze(1), gaps[:, :1])
+        floor, _, _ = self._sizes(pilot, isotropic.unsqueeze(1), gaps[:, :1])
         radius, proxy, _ = self._sizes(pilot, shapes, gaps[:, 1:])
         least = floor if self.prefer == "ball" else np.finfo(float).tiny
         by_proxy = np.where(radius >= least, proxy, 0.0)
         best = by_proxy.argsort(1)[:, ::-1][:, : self.finalists]
         few = by_proxy[:, -FEW:].argmax(1)[:, None] + shapes.shape[1] - FEW
-        tried = _taken(shapes, np.concatenate([best, few], 1))
+        contenders = _taken(shapes, np.concatenate([best, few], 1))
         safest = radius.argmax(1)[:, None]
         safe = limits.fit(_taken(shapes, safest), np.take_along_axis(at_best, safest, 1), SAFE_ROOM)
-        final = torch.cat([torch.stack([torch.full_like(round_, sigma), round_], 1), tried, safe], 1)
+        final = torch.cat([torch.stack([torch.full_like(isotropic, sigma), isotropic], 1), contenders, safe], 1)
         return take(final, self._winner(pilot, final, top, limits))
 
     def _winner(self, pilot: Pilot, final: Tensor, top: NDArray[np.int64], limits: Limits) -> NDArray[np.int64]:
@@ -150,8 +150,8 @@ class Anisotropic(Method):
         radius, _, _ = self._sizes(pilot, final[:, :2], pilot.gaps(counts[:, :2], top))
         floor = radius.argmax(1)
         radius, proxy, extent = self._sizes(pilot, final, pilot.gaps(counts, top, replaced=floor))
-        lost = TIE * np.take_along_axis(radius, floor[:, None], 1)
-        fair = radius >= (lost if self.prefer == "ball" else np.finfo(float).tiny)
+        least = TIE * np.take_along_axis(radius, floor[:, None], 1)
+        fair = radius >= (least if self.prefer == "ball" else np.finfo(float).tiny)
         fair &= extent <= limits.farthest.unsqueeze(1).double().cpu().numpy()
         fair[np.arange(len(floor)), floor] = True
         winner: NDArray[np.int64] = np.where(fair, proxy, -1.0).argmax(1)
@@ -177,14 +177,14 @@ def _taken(shapes: Tensor, places: NDArray[np.int64]) -> Tensor:
     return torch.stack([take(shapes, place.copy()) for place in places.T], 1)
 
 
-def _peaks(round_: Tensor, grown: Tensor) -> list[Tensor]:
+def _peaks(isotropic: Tensor, grown: Tensor) -> list[Tensor]:
     """Isotropic theta but for the values that grew most."""
-    growth = (grown / round_).log()
-    most = growth.flatten(1).amax(1).view(-1, *(1 for _ in growth.shape[1:]))
-    return [torch.where(growth >= share * most, grown, round_) for share in PEAKS]
+    growth = (grown / isotropic).log()
+    largest = growth.flatten(1).amax(1).view(-1, *(1 for _ in growth.shape[1:]))
+    return [torch.where(growth >= share * largest, grown, isotropic) for share in PEAKS]
 
 
-def _idle(round_: Tensor, grown: Tensor, sensitivity: Tensor) -> Tensor:
+def _idle(isotropic: Tensor, grown: Tensor, sensitivity: Tensor) -> Tensor:
     """Isotropic theta but for coordinates on which the answer hardly depends."""
-    most = sensitivity.flatten(1).amax(1).view(-1, *(1 for _ in round_.shape[1:]))
-    return torch.where(sensitivity <= IDLE * most, grown, round_)
+    largest = sensitivity.flatten(1).amax(1).view(-1, *(1 for _ in isotropic.shape[1:]))
+    return torch.where(sensitivity <= IDLE * largest, grown, isotropic)

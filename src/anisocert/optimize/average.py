@@ -43,9 +43,9 @@ class Average(Method):
             raise ArgumentError("expected at least one theta to average, got none")
         if hasattr(first := next(iter(thetas)), "theta"):
             raise ArgumentError(f"expected thetas, as in [c.theta for c in certificates], got {told(first)} among them")
-        each = iter(thetas)  # one at a time: those of a run may be too many for the memory
-        total = np.array(next(each), np.float64)
-        for theta in each:
+        iterator = iter(thetas)  # one at a time: those of a run may be too many for the memory
+        total = np.array(next(iterator), np.float64)
+        for theta in iterator:
             if np.shape(theta) != total.shape:
                 raise ArgumentError(f"expected thetas of one shape, got {total.shape} and {np.shape(theta)}")
             total += np.asarray(theta, np.float64)

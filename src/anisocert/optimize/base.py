@@ -136,5 +136,5 @@ def same_for_all(theta: NDArray[np.float32], x: Tensor) -> Tensor:
     """One theta, scalar or of an input's shape, for every input. x: `b x *shape`."""
     shape = tuple(x.shape[1:])
     expect_theta_of(theta, shape)
-    one = torch.from_numpy(np.array(theta)).to(x.device).reshape(shape if theta.ndim else (1,) * len(shape))
-    return one.expand(len(x), *one.shape)
+    common = torch.from_numpy(np.array(theta)).to(x.device).reshape(shape if theta.ndim else (1,) * len(shape))
+    return common.expand(len(x), *common.shape)

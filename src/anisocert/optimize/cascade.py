@@ -58,13 +58,13 @@ class Cascade(CodedMethod):
         model = self.coded(query.network.model, query.smoothing, plan)
         level, label = _named(query, plan, model)
         passed = _passed(query, plan, model, level, label, alphas)
-        asked = []
+        choices = []
         for at in range(len(model.order)):
             kept = np.flatnonzero((level == at) & (passed.cap > 0))
             part, theta = _under(query, model, model.order[at])
             choice = Choice.of(part, checked_theta(theta, query.x), passed, kept.tolist())
-            asked.append(choice if at == 0 else replace(choice, settle=_settled(label[kept], theta[kept.tolist()])))
-        return asked
+            choices.append(choice if at == 0 else replace(choice, settle=_settled(label[kept], theta[kept.tolist()])))
+        return choices
 
     def answers(self, query: Query, plan: Plan) -> Counts:
         """The cascade's own answers, by plan.n votes under each code that is asked; -1 where these leave one open.
@@ -75,23 +75,23 @@ class Cascade(CodedMethod):
         the level in all. The codes share alpha, so an answer is wrong with probability alpha at most.
         """
         model = self.coded(query.network.model, query.smoothing, plan)
-        found, left = np.full(len(query), ABSTAIN, np.int64), np.arange(len(query))
+        answers, remaining = np.full(len(query), ABSTAIN, np.int64), np.arange(len(query))
         for code in model.order:
             last = code == model.order[-1]
-            counts = _votes(query.part(left.tolist()), model, code, Stage.PREDICT, plan.n)
-            top, second = (np.sort(counts, 1)[:, -place] for place in (1, 2))
+            counts = _votes(query.part(remaining.tolist()), model, code, Stage.PREDICT, plan.n)
+            top, second = (np.sort(counts, 1)[:, -rank] for rank in (1, 2))
             sure = np.asarray(binomial_test(top, top + second if last else plan.n)) <= plan.alpha / len(model.order)
             wins = sure & (last | (2 * top > plan.n))
-            found[left[wins]] = counts.argmax(1)[wins]
-            left = left[sure & ~wins]
-            if not len(left):
+            answers[remaining[wins]] = counts.argmax(1)[wins]
+            remaining = remaining[sure & ~wins]
+            if not len(remaining):
                 break
-        return found
+        return answers
 
     def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
         """See CodedMethod."""
-        found = super().coded(model, smoothing, plan)
-        first = float(found.codes[found.order[0]].min())
+        coded = super().coded(model, smoothing, plan)
+        first = float(coded.codes[coded.order[0]].min())
         if smoothing.theta.ndim or len(smoothing.weights) > 1 or float(smoothing.theta) != first:
             raise ArgumentError(
                 f"expected the smallest value of the codebook's largest noise, {first:g}, for {self.name}, got "
@@ -99,7 +99,7 @@ class Cascade(CodedMethod):
             )
         if plan.bound != "one-vs-rest":  # another class may lead where this one has no majority
             raise ArgumentError(f"expected bound one-vs-rest for {self.name}, which needs majorities, got {plan.bound}")
-        return found
+        return coded
 
 
 def naming(plan: Plan) -> int:
@@ -127,44 +127,44 @@ def _named(query: Query, plan: Plan, model: Coded) -> tuple[Counts, Counts]:
 
     The first code, which costs nothing more, is kept unless another is better beyond the luck of these votes.
     """
-    m, classes, each = naming(plan), query.network.num_classes, np.arange(len(query))
+    m, classes, rows = naming(plan), query.network.num_classes, np.arange(len(query))
     sizes = model.codes.view(len(model.codes), -1).amin(1).double().cpu().numpy()
     counts = [_votes(query, model, code, Stage.NAME, m) for code in model.order]
-    label = np.stack([one.argmax(1) for one in counts])
+    label = np.stack([votes.argmax(1) for votes in counts])
 
     def reach(votes: Floats, code: int) -> Floats:
         """How far a majority of so many votes reaches."""
         top = np.clip(np.floor(votes), 0, m).astype(np.int64)
-        found: Floats = query.smoothing.gap(*plan.projected(top, m - top, m, classes, unseen=1)) * sizes[code]
-        return found
+        radii: Floats = query.smoothing.gap(*plan.projected(top, m - top, m, classes, unseen=1)) * sizes[code]
+        return radii
 
     def ball(at: int, luck: float) -> Floats:
         """The ball of the code at a place, if its votes, and those that pass it on, are lucky by so many deviations."""
         c = label[at]
-        own = counts[at][each, c]
-        found = reach(own + luck * _deviation(own, m), model.order[at])
+        votes = counts[at][rows, c]
+        radii = reach(votes + luck * _deviation(votes, m), model.order[at])
         for before in range(at):
             free = m - np.where(np.arange(classes) == c[:, None], 0, counts[before]).max(1)
-            found = np.minimum(found, reach(free + luck * _deviation(free, m), model.order[before]))
-        return found
+            radii = np.minimum(radii, reach(free + luck * _deviation(free, m), model.order[before]))
+        return radii
 
-    unlucky, plain, lucky = (np.stack([ball(at, by) for at in range(len(counts))]) for by in (-DOUBT, 0.0, DOUBT))
+    unlucky, plain, lucky = (np.stack([ball(at, luck) for at in range(len(counts))]) for luck in (-DOUBT, 0.0, DOUBT))
     best = 1 + np.where(plain[1:].max(0) > 0, plain[1:].argmax(0), lucky[1:].argmax(0))
-    better = np.where(lucky[0] > 0, unlucky[best, each] > lucky[0], lucky[best, each] > 0)
+    better = np.where(lucky[0] > 0, unlucky[best, rows] > lucky[0], lucky[best, rows] > 0)
     level = np.where(better, best, 0)
-    return level, label[level, each]
+    return level, label[level, rows]
 
 
 def _deviation(votes: Counts, m: int) -> Floats:
     """Standard deviation of a count of m votes."""
-    found: Floats = np.sqrt(np.maximum(votes * (m - votes) / m, 1.0))
-    return found
+    deviation: Floats = np.sqrt(np.maximum(votes * (m - votes) / m, 1.0))
+    return deviation
 
 
 def _passed(query: Query, plan: Plan, model: Coded, level: Counts, label: Counts, alphas: Floats) -> "Passed":
     """What proves that no code before an input's own gives it another class."""
     classes, n = query.network.num_classes, plan.n
-    top, sigma, far = np.zeros(len(query), np.int64), np.zeros(len(query)), np.full(len(query), np.inf)
+    top, sigma, caps = np.zeros(len(query), np.int64), np.zeros(len(query)), np.full(len(query), np.inf)
     spent = np.where(level > 0, SHARE * alphas, 0.0)
     for at, code in enumerate(model.order[:-1]):
         later = np.flatnonzero(level > at)
@@ -173,13 +173,13 @@ def _passed(query: Query, plan: Plan, model: Coded, level: Counts, label: Counts
         counts = _votes(query.part(later.tolist()), model, code, Stage.CAPTURE, n)
         free = n - np.where(np.arange(classes) == label[later, None], 0, counts).max(1)
         size = float(model.codes[code].min())
-        each = spent[later] / ((classes - 1) * level[later])  # of any other class, under any of the codes before
-        reach = cap(type(query.smoothing), free, n, each, size)
-        nearer = reach < far[later]
-        far[later] = np.where(nearer, reach, far[later])
+        alpha = spent[later] / ((classes - 1) * level[later])  # of any other class, under any of the codes before
+        reach = cap(type(query.smoothing), free, n, alpha, size)
+        nearer = reach < caps[later]
+        caps[later] = np.where(nearer, reach, caps[later])
         top[later], sigma[later] = np.where(nearer, free, top[later]), np.where(nearer, size, sigma[later])
     names = [",".join(str(code) for code in model.order[: at + 1]) for at in level]
-    return Passed(names, top, n, spent, sigma, far)
+    return Passed(names, top, n, spent, sigma, caps)
 
 
 @dataclass(frozen=True, eq=False)

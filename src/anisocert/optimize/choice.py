@@ -82,8 +82,8 @@ class Event:
         if self.captured is None:
             return {}
         top = int(tally.counts[self.captured[tally.position]].sum())
-        said = {"codes": self.codes[tally.position], "selector_sigma": self.sigma}
-        return said | {"selector_top": top, "selector_votes": tally.votes}
+        fields = {"codes": self.codes[tally.position], "selector_sigma": self.sigma}
+        return fields | {"selector_top": top, "selector_votes": tally.votes}
 
     def judged(self, judge: WhoStops) -> WhoStops:
         """A judge that sees merged counts."""
@@ -112,4 +112,4 @@ class Choice:
         kept = range(len(query)) if kept is None else kept
         if len(kept) < len(query):
             query, theta = query.part(kept), theta[kept]
-        return cls(query, query.smoothing.scales(theta), kept, lambda first: Event(first.argmax(1), theta), capture)
+        return cls(query, query.smoothing.scales(theta), kept, lambda counts: Event(counts.argmax(1), theta), capture)

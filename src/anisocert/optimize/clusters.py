@@ -27,6 +27,6 @@ def clustered(thetas: Sequence[ArrayLike], count: int, seed: int = 0) -> NDArray
         except ClusterError:  # one of them lost its last theta
             continue
         order = np.argsort(centres.mean(1), kind="stable")
-        found: NDArray[np.float32] = np.exp(centres[order]).astype(np.float32).reshape(count, *logs.shape[1:])
-        return found
+        codes: NDArray[np.float32] = np.exp(centres[order]).astype(np.float32).reshape(count, *logs.shape[1:])
+        return codes
     raise ArgumentError(f"expected thetas in {count} clusters, got none in {TRIES} tries: ask for fewer shapes")

@@ -17,9 +17,9 @@ class CodedMethod(Method):
     def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
         """See Method."""
         super().check(model, smoothing, plan, shape)
-        found = self.coded(model, smoothing, plan)
+        coded = self.coded(model, smoothing, plan)
         if shape is not None:
-            found.thetas(shape)
+            coded.thetas(shape)
 
     def least(self, model: Classifier, smoothing: Smoothing) -> float:
         """See Method."""
@@ -41,15 +41,15 @@ class SelectingMethod(CodedMethod):
 
     def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
         """See CodedMethod."""
-        found = super().coded(model, smoothing, plan)
-        if found.selector is None:
+        coded = super().coded(model, smoothing, plan)
+        if coded.selector is None:
             raise ArgumentError(f"expected a model with a selector for {self.name}, got none: use Cascade()")
-        if scalar_theta(self, smoothing) != found.sigma:
+        if scalar_theta(self, smoothing) != coded.sigma:
             raise ArgumentError(
-                f"expected the noise of the codebook's selector, {found.sigma:g}, for {self.name}, got "
+                f"expected the noise of the codebook's selector, {coded.sigma:g}, for {self.name}, got "
                 f"{float(smoothing.theta):g}"
             )
-        return found
+        return coded
 
 
 def voter(network: Network, code: int) -> Network:

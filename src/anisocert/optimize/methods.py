@@ -55,9 +55,9 @@ ROUND: Final = ("fixed", "isotropic")
 SAME_FOR_ALL: Final = ("fixed", "average")
 """One theta for all inputs."""
 _EACH: Final = {name: make(Settings()) for name, make in METHODS.items()}
-SELECTING: Final = tuple(name for name, one in _EACH.items() if isinstance(one, SelectingMethod))
+SELECTING: Final = tuple(name for name, method in _EACH.items() if isinstance(method, SelectingMethod))
 """A theta for each input, which a selector chooses from a codebook."""
-CODED: Final = tuple(name for name, one in _EACH.items() if isinstance(one, CodedMethod))
+CODED: Final = tuple(name for name, method in _EACH.items() if isinstance(method, CodedMethod))
 """A theta for each input, chosen from a codebook: the model is a `Coded`."""
 FOR_EVERYONE: Final = (*SAME_FOR_ALL, *CODED)
 """One classifier answers all inputs: certificates bind without a memory."""

@@ -48,22 +48,22 @@ class Selected(SelectingMethod):
         """See Method: each network is asked about the inputs whose code is proven to be its own."""
         theta, capture = self._capture(query, plan, alphas)
         proven, count = capture.cap > 0, len(self.coded(query.network.model, query.smoothing, plan).networks)
-        asked = []
+        choices = []
         for k in range(count):
             kept = np.flatnonzero(proven & ((count == 1) | (np.array(capture.codes) == str(k)))).tolist()
-            asked.append(Choice.of(replace(query, network=voter(query.network, k)), theta, capture, kept))
-        return asked
+            choices.append(Choice.of(replace(query, network=voter(query.network, k)), theta, capture, kept))
+        return choices
 
     def _capture(self, query: Query, plan: Plan, alphas: Floats) -> tuple[Tensor, Capture]:
         noise, model = query.smoothing, self.coded(query.network.model, query.smoothing, plan)
         assert model.selector is not None
         selector = query.network.part("selector", model.selector, len(model.codes))
-        asked = Query(selector, noise, query.x, query.ids, query.seed)
+        selector_query = Query(selector, noise, query.x, query.ids, query.seed)
         scales = noise.scales(same_for_all(noise.theta, query.x))
-        code = all_votes(asked, scales, Stage.NAME, [plan.n0]).argmax(1)
-        top = all_votes(asked, scales, Stage.CAPTURE, [plan.n])[np.arange(len(query)), code]
+        code = all_votes(selector_query, scales, Stage.NAME, [plan.n0]).argmax(1)
+        top = all_votes(selector_query, scales, Stage.CAPTURE, [plan.n])[np.arange(len(query)), code]
         spent, sigma = SHARE * alphas, float(noise.theta)
-        far = cap(type(noise), top, plan.n, spent, sigma)
-        capture = Capture([str(k) for k in code], top, plan.n, spent, np.full(len(query), sigma), far)
+        caps = cap(type(noise), top, plan.n, spent, sigma)
+        capture = Capture([str(k) for k in code], top, plan.n, spent, np.full(len(query), sigma), caps)
         theta = model.thetas(query.shape)[torch.from_numpy(code).to(model.codes.device)]
         return checked_theta(theta, query.x), capture

@@ -47,8 +47,8 @@ class Problem:
         if self.top is None:
             first, second = p.topk(2).values.unbind(1)
             return self.query.smoothing.soft_gap(first, second)
-        own = p.gather(1, self.top.unsqueeze(1))[:, 0]
-        return self.query.smoothing.soft_gap(own, 1 - own)
+        p_top = p.gather(1, self.top.unsqueeze(1))[:, 0]
+        return self.query.smoothing.soft_gap(p_top, 1 - p_top)
 
     def probabilities(self, rows: Tensor, scale: Tensor, one_shape: bool = False) -> Tensor:
         """Class probabilities of noisy rows, with gradients to the rows, in the network's precision.
@@ -84,11 +84,11 @@ class Problem:
                 "expected a network with gradients to its input for this method, got a black box: "
                 "use Isotropic() (--method isotropic), which needs votes alone, or Fixed() (--method fixed)"
             ) from cause
-        known = are_probabilities(scores.detach())
-        if self.outputs == "probabilities" and not known:
+        normalised = are_probabilities(scores.detach())
+        if self.outputs == "probabilities" and not normalised:
             total = float(scores.detach()[0].sum())
             raise ModelError(f"expected probabilities (outputs='probabilities'), got scores that sum to {total:.3g}")
-        if self.outputs == "logits" and known:
+        if self.outputs == "logits" and normalised:
             warnings.warn(TAKEN_FOR_LOGITS, AnisocertWarning, stacklevel=2)
 
 
@@ -110,11 +110,11 @@ class SoftVotes:
     ) -> None:
         self.problem, self.at_once, self.centred, self.one_shape = problem, at_once, centred, one_shape
         query = problem.query
-        own, scales = query.smoothing, query.x.new_ones(len(query), 1, *(1 for _ in query.shape))
-        self._mixed = len(own.weights) > 1
+        smoothing, scales = query.smoothing, query.x.new_ones(len(query), 1, *(1 for _ in query.shape))
+        self._mixed = len(smoothing.weights) > 1
         if self._mixed:  # no gradient reaches its theta, which is given: the copies come with each component's scale
-            scales = own.scales(torch.from_numpy(np.array(own.theta)).expand(query.x.shape))
-        self._noise = noise_source(query.network.device, own.base, own.weights, len(query), query.shape)
+            scales = smoothing.scales(torch.from_numpy(np.array(smoothing.theta)).expand(query.x.shape))
+        self._noise = noise_source(query.network.device, smoothing.base, smoothing.weights, len(query), query.shape)
         self._noise.open(range(len(query)), query.streams(stage), torch.zeros_like(query.x), scales)
         self._rows = dict[int, Tensor]()  # slots and copies by number of copies, on a GPU
 
@@ -143,8 +143,8 @@ class SoftVotes:
             scales = query.smoothing.scales(theta)
             rows = (query.x.unsqueeze(1) + scales * eps).flatten(0, 1).requires_grad_(True)
             p = self.problem.probabilities(rows.clone(), scales[:, 0], self.one_shape)  # which a network may change
-            own = p.gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
-            (slope,) = torch.autograd.grad(own.sum(), [rows])
+            p_top = p.gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
+            (slope,) = torch.autograd.grad(p_top.sum(), [rows])
             total += slope.view(eps.shape)[:, :real].square().sum(1)
         return total / samples
 

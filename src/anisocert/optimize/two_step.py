@@ -45,11 +45,11 @@ class TwoStep(SelectingMethod):
 
     def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
         """See CodedMethod."""
-        found = super().coded(model, smoothing, plan)
+        coded = super().coded(model, smoothing, plan)
         if smoothing.name != Gaussian.name:  # another noise may draw its base in scales, and have gaps, of its own
             raise ArgumentError(f"expected Gaussian noise for {self.name}, got {smoothing.name}: use Selected()")
-        TwoSteps(found)  # which refuses networks that are told theta
-        return found
+        TwoSteps(coded)  # which refuses networks that are told theta
+        return coded
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """An error: theta is chosen by the votes to select, which come later."""
@@ -62,22 +62,22 @@ class TwoStep(SelectingMethod):
         first = torch.full_like(codes[:1], model.sigma)
         copies = (len(query), 1 + len(codes), *query.shape)
         network = query.network.part("two steps", TwoSteps(model), len(codes) * classes)
-        asked = Query(network, query.smoothing, query.x.unsqueeze(1).expand(copies), query.ids, query.seed)
+        two_step_query = Query(network, query.smoothing, query.x.unsqueeze(1).expand(copies), query.ids, query.seed)
         scales = torch.cat([first, codes]).expand(copies[1:]).expand(len(query), 1, *copies[1:])
         thetas = codes.flatten(1).double().cpu().numpy()
         shape = tuple(codes.shape[1:])
 
         def settle(counts: Counts) -> Event:
             sets = _Sets(thetas, model.sigma, plan, query.smoothing, classes)
-            found = [sets.best(one.reshape(len(codes), -1)) for one in counts]
-            label, chosen = np.array([c for c, _, _ in found]), np.stack([inside for _, inside, _ in found])
-            tau = torch.from_numpy(np.stack([tau.reshape(shape) for _, _, tau in found])).to(query.x.device)
+            events = [sets.best(row.reshape(len(codes), -1)) for row in counts]
+            label, chosen = np.array([c for c, _, _ in events]), np.stack([inside for _, inside, _ in events])
+            tau = torch.from_numpy(np.stack([tau.reshape(shape) for _, _, tau in events])).to(query.x.device)
             captured = np.repeat(chosen, classes, 1)
             outcomes = captured & (np.arange(captured.shape[1]) % classes == label[:, None])
-            names = [",".join(map(str, np.flatnonzero(one))) for one in chosen]
+            names = [",".join(map(str, np.flatnonzero(inside))) for inside in chosen]
             return Event(label, tau, outcomes, captured, names, model.sigma)
 
-        return [Choice(asked, scales, range(len(query)), settle)]
+        return [Choice(two_step_query, scales, range(len(query)), settle)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,10 +51,10 @@ class Smoothing(ABC):
         name = cls.__dict__.get("name")  # of its own: under an inherited one its gap would be taken for the parent's
         if not isinstance(name, str) or not name:
             raise ArgumentError(f'expected a name in noise {cls.__qualname__}, as in name = "gaussian", got {name!r}')
-        here = (cls.__module__, cls.__qualname__)
-        known = NOISES.get(name, cls)
-        if (known.__module__, known.__qualname__) != here:  # the same class may be defined again, as notebooks do
-            raise ArgumentError(f"expected a new name for noise {'.'.join(here)}, got {name!r}, which is {known}")
+        origin = (cls.__module__, cls.__qualname__)
+        holder = NOISES.get(name, cls)
+        if (holder.__module__, holder.__qualname__) != origin:  # the same class may be defined again, as notebooks do
+            raise ArgumentError(f"expected a new name for noise {'.'.join(origin)}, got {name!r}, which is {holder}")
         NOISES[name] = cls
 
     @classmethod
@@ -102,8 +102,8 @@ class Smoothing(ABC):
         if (device, dims) not in placed:
             theta = torch.from_numpy(np.array(self.theta))
             scales = self.scales(theta[(None,) * (dims - theta.dim())])[0]
-            where = device if scales.numel() > 1 else "cpu"
-            placed[device, dims] = scales.to(where), torch.tensor(self.weights, dtype=torch.float32, device=where)
+            target = device if scales.numel() > 1 else "cpu"
+            placed[device, dims] = scales.to(target), torch.tensor(self.weights, dtype=torch.float32, device=target)
         return placed[device, dims]
 
     @staticmethod

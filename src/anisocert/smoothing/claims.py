@@ -74,16 +74,16 @@ def level(said: Mapping[str, Any]) -> float:
 
 def _names_codes(codes: str, single: bool) -> bool:
     """Whether a text names distinct codes, as in 2,0."""
-    each = codes.split(",")
-    well_formed = all(re.fullmatch(r"0|[1-9][0-9]{0,2}", one) for one in each)
-    return well_formed and len(each) == (1 if single else len(set(each)))
+    parts = codes.split(",")
+    well_formed = all(re.fullmatch(r"0|[1-9][0-9]{0,2}", part) for part in parts)
+    return well_formed and len(parts) == (1 if single else len(set(parts)))
 
 
 def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[str]:
     """Where a certificate claims more than a selector's votes give, or lacks them. said: its fields, by name."""
     needed = needed_evidence(said)
-    if there := [name for name in SELECTOR if said[name] is not None and name not in needed]:
-        yield f"has {', '.join(there)}, which method {said['method']} has not"
+    if surplus := [name for name in SELECTOR if said[name] is not None and name not in needed]:
+        yield f"has {', '.join(surplus)}, which method {said['method']} has not"
         return
     if missing := [name for name in needed if said[name] is None]:
         yield f"lacks {', '.join(missing)}, on which method {said['method']} rests"

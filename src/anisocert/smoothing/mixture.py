@@ -54,10 +54,10 @@ class GaussianMixture(Smoothing):
             raise ArgumentError(f"expected sigmas, one per weight, as in [0.2, 0.4], got {sigmas!r}")
         if len(sigmas) != len(a):
             raise ArgumentError(f"expected one of sigmas for each of {len(a)} weights, got {len(sigmas)}")
-        each = [positive("sigmas", s) for s in sigmas]
-        if len({s.shape for s in each if s.ndim}) > 1:
-            raise ArgumentError(f"expected sigmas as scalars or of one shape, got shapes {[s.shape for s in each]}")
-        stacked = np.stack(np.broadcast_arrays(*each))
+        scales = [positive("sigmas", s) for s in sigmas]
+        if len({s.shape for s in scales if s.ndim}) > 1:
+            raise ArgumentError(f"expected sigmas as scalars or of one shape, got shapes {[s.shape for s in scales]}")
+        stacked = np.stack(np.broadcast_arrays(*scales))
         theta = np.tensordot(a + DRAWN, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
         # float32 like every theta, rounded down: the region may only become smaller
         rounded = np.asarray(down(theta.astype(np.float32)))
@@ -83,7 +83,7 @@ class GaussianMixture(Smoothing):
         if components is None:
             return cls.of(sigma)
         try:
-            weights, levels = zip(*(map(float, one.split(":")) for one in components.split(",")), strict=True)
+            weights, levels = zip(*(map(float, part.split(":")) for part in components.split(",")), strict=True)
         except ValueError as error:
             raise ArgumentError(
                 f"expected components as weight:multiple of sigma, as in 0.3:0.8,0.7:1.6, got {components!r}"
@@ -103,9 +103,9 @@ class GaussianMixture(Smoothing):
         if not bool((theta == torch.from_numpy(np.array(self.theta)).to(theta.device)).all()):
             # The noise would stay as it is, and a region of another theta would be promised from its votes.
             raise ArgumentError("expected a mixture's own theta (method Fixed), got another: its components are given")
-        own = torch.from_numpy(np.array(self.sigmas)).to(theta.device)
-        own = own.view(len(self.weights), *(own.shape[1:] or [1] * (theta.dim() - 1)))
-        return own.expand(len(theta), *own.shape)
+        sigmas = torch.from_numpy(np.array(self.sigmas)).to(theta.device)
+        sigmas = sigmas.view(len(self.weights), *(sigmas.shape[1:] or [1] * (theta.dim() - 1)))
+        return sigmas.expand(len(theta), *sigmas.shape)
 
     @staticmethod
     def _gap(p_a: Floats, p_b: Floats) -> Floats:

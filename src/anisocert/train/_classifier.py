@@ -31,16 +31,16 @@ def classifier_of(
     """
     loaded = partial(load, source, gradients=True, shape=data.shape, denoise=denoise, **(reading or {}))
     try:
-        model, said = loaded()
+        model, metadata = loaded()
     except SeveralError:
         if not data.labelled:
             raise
-        model, said = loaded(num_classes=data.num_classes)
+        model, metadata = loaded(num_classes=data.num_classes)
     if isinstance(model, PerCode):
         raise ArgumentError(f"expected one network in {source}, got those of a codebook: name the file of one of them")
     if not isinstance(model, Denoised) and is_told(model):
         raise ArgumentError(f"expected a network that is not told theta in {source}, got one that is")
-    check_units(data.sample(), said.get("mean"), said.get("std"))
+    check_units(data.sample(), metadata.get("mean"), metadata.get("std"))
     _expect_logits(model.network if isinstance(model, Denoised) else model, source, data)
     return model
 
@@ -53,8 +53,8 @@ def network_hash(network: nn.Module | None) -> str:
     if network is None:
         return ""
     try:
-        asked = own_copy(network)  # in evaluation mode
-        return Network(asked, 2, "cpu", Numerics(precision="float32")).hash  # whatever the number of classes
+        clone = own_copy(network)  # in evaluation mode
+        return Network(clone, 2, "cpu", Numerics(precision="float32")).hash  # whatever the number of classes
     except ModelError:
         return weights_hash(network)
 

@@ -150,10 +150,10 @@ class Folder:
 
 def _checked(records: Any) -> list[Record]:
     """Records as they were written; an error if they are something else."""
-    for one in records if isinstance(records, list) else [records]:
-        if not isinstance(one["epoch"], int) or not isinstance(one["test_accuracy"], float | int | None):
-            raise TypeError(f"expected what an epoch reached, got {one}")
-    if len({one["test_accuracy"] is None for one in records}) > 1:
+    for record in records if isinstance(records, list) else [records]:
+        if not isinstance(record["epoch"], int) or not isinstance(record["test_accuracy"], float | int | None):
+            raise TypeError(f"expected what an epoch reached, got {record}")
+    if len({record["test_accuracy"] is None for record in records}) > 1:
         raise TypeError("expected an accuracy of each epoch or of none, got some")
     return list(records)
 
@@ -168,13 +168,13 @@ def _check_optimizer(state: Any, optimizer: torch.optim.Optimizer, source: str) 
         raise ValueError("expected the settings of this optimiser, got others")
     every = (parameter for group in optimizer.param_groups for parameter in group["params"])
     parameters = dict(enumerate(every))
-    for number, kept in state["state"].items():
-        wanted = parameters[number]
-        if set(kept) != {"momentum_buffer"}:
+    for number, buffers in state["state"].items():
+        parameter = parameters[number]
+        if set(buffers) != {"momentum_buffer"}:
             raise ValueError(f"expected momentum alone for parameter {number}, got other names")
-        if (momentum := kept["momentum_buffer"]) is None:  # so some versions of torch write that there is none
+        if (momentum := buffers["momentum_buffer"]) is None:  # so some versions of torch write that there is none
             continue
-        if (momentum.shape, momentum.dtype) != (wanted.shape, wanted.dtype):
+        if (momentum.shape, momentum.dtype) != (parameter.shape, parameter.dtype):
             raise ValueError(f"expected momentum of the shape and type of parameter {number}, got another")
         check_tensors({f"momentum {number}": momentum}, source)
 

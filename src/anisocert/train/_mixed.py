@@ -40,19 +40,19 @@ class Mixed(nn.Module):
 
     def beside(self, network: nn.Module) -> "Mixed":
         """Another network, which stays as it is, run as this one is."""
-        asked = network, self._run[0]
-        if asked not in self._beside:  # once, not in every step: a fresh wrapper compiles, or looks for what was, anew
-            made = self._beside[asked] = Mixed(network, self.precision)
+        key = network, self._run[0]
+        if key not in self._beside:  # once, not in every step: a fresh wrapper compiles, or looks for what was, anew
+            wrapper = self._beside[key] = Mixed(network, self.precision)
             if self.compiled:
-                made._run = (torch.compile(network, dynamic=False),)
-        return self._beside[asked]
+                wrapper._run = (torch.compile(network, dynamic=False),)
+        return self._beside[key]
 
     def compile_network(self, try_on: Callable[[], Tensor]) -> None:
         """Compile, and check by `try_on`, a loss that is thrown away, that it works.
 
         If it fails, the plain network, which is the same function, stays.
         """
-        kept = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
+        weights = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
 
         def try_out(run: Classifier) -> None:
             self._run = (run,)
@@ -61,5 +61,5 @@ class Mixed(nn.Module):
         try:
             self._run = (compiled_if_works(self.network, try_out),)
         finally:
-            self.network.load_state_dict(kept)
+            self.network.load_state_dict(weights)
             self.network.zero_grad(set_to_none=True)

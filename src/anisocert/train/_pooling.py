@@ -62,19 +62,19 @@ class _MaxPool(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (winners,), (kernel, stride, padding, dilation) = ctx.saved_tensors, ctx.window
         rows, columns = (
-            _Side(*one) for one in zip(ctx.shape[2:], grad.shape[2:], stride, padding, dilation, kernel, strict=True)
+            _Side(*side) for side in zip(ctx.shape[2:], grad.shape[2:], stride, padding, dilation, kernel, strict=True)
         )
         row = winners.div(columns.size, rounding_mode="floor")
         down = row - rows.starts(grad.device)[:, None]
         right = winners - row * columns.size - columns.starts(grad.device)
         place = (down * columns.span + right).int()  # where in its window each winner is
-        kind = torch.promote_types(grad.dtype, torch.float32)
-        added = torch.zeros(*ctx.shape[:2], rows.padded, columns.padded, dtype=kind, device=grad.device)
-        added = added.to(memory_format=torch.channels_last)
+        dtype = torch.promote_types(grad.dtype, torch.float32)
+        sums = torch.zeros(*ctx.shape[:2], rows.padded, columns.padded, dtype=dtype, device=grad.device)
+        sums = sums.to(memory_format=torch.channels_last)
         for i, j in product(range(0, rows.span, dilation[0]), range(0, columns.span, dilation[1])):
             won = place == i * columns.span + j
-            added[:, :, rows.at(i), columns.at(j)] += torch.where(won, grad, 0)
-        return added[:, :, rows.own, columns.own].to(grad.dtype), None, None, None, None, None
+            sums[:, :, rows.at(i), columns.at(j)] += torch.where(won, grad, 0)
+        return sums[:, :, rows.own, columns.own].to(grad.dtype), None, None, None, None, None
 
 
 @dataclass(frozen=True)

@@ -103,14 +103,14 @@ class Replays(Steps):
 
     def _state(self) -> list[Tensor]:
         """All tensors that a step changes. Momentum begins as zeros: the first step is then like all others."""
-        network, kept = self.network, self.optimizer.state
+        network, state = self.network, self.optimizer.state
         learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
         momentum = []
         if self.sgd.momentum > 0:
             for parameter in learned:
-                if kept[parameter].get("momentum_buffer") is None:
-                    kept[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-            momentum = [kept[parameter]["momentum_buffer"] for parameter in learned]
+                if state[parameter].get("momentum_buffer") is None:
+                    state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+            momentum = [state[parameter]["momentum_buffer"] for parameter in learned]
         return [*network.parameters(), *network.buffers(), *momentum, self.at, self.rate, self.total]
 
 

@@ -38,7 +38,7 @@ class Held:
     def accuracy(self, model: Mixed, smoothing: Smoothing, seed: int) -> float:
         """See noisy_accuracy; one seed gives the same noise each time."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        right = torch.zeros((), dtype=torch.int64, device=self.x.device)
+        correct = torch.zeros((), dtype=torch.int64, device=self.x.device)
         rows = max(1, min(BATCH, VALUES // self.x[0].numel()))
         for x, y in zip(self.x.split(rows), self.y.split(rows), strict=True):
             clean = floats(x)
@@ -47,5 +47,5 @@ class Held:
             else:
                 eps = 2 * torch.rand(clean.shape, generator=generator, device=x.device) - 1
             scale = smoothing.scale(clean, generator)
-            right += (under(scale, model)(clean + scale * eps).argmax(1) == y).sum()
-        return int(right) / len(self.y)
+            correct += (under(scale, model)(clean + scale * eps).argmax(1) == y).sum()
+        return int(correct) / len(self.y)

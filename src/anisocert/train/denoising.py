@@ -169,16 +169,16 @@ class Denoising(Recipe):
         assert isinstance(denoiser, Denoiser)
         theta = random_theta(x, self.low, self.high)
         noisy = beside(x + theta * noise_like(x, smoothing.of(1.0)), theta)
-        found = model(noisy)
-        error = denoiser.error(noisy, found, x)
+        denoised = model(noisy)
+        error = denoiser.error(noisy, denoised, x)
         if not self.behind:
             return error
         assert self.classifier is not None
         classifier = model.beside(self.classifier)
-        scores = classifier(found)
+        scores = classifier(denoised)
         if self.answer == "labels":
             return self.weight * F.cross_entropy(scores, y) + self.keep * error
         with torch.no_grad():
-            wanted = classifier(x).log_softmax(1)
-        lost = F.kl_div(scores.log_softmax(1), wanted, reduction="batchmean", log_target=True)
-        return self.weight * lost + self.keep * error
+            target = classifier(x).log_softmax(1)
+        divergence = F.kl_div(scores.log_softmax(1), target, reduction="batchmean", log_target=True)
+        return self.weight * divergence + self.keep * error

@@ -100,14 +100,14 @@ class Distillation(Recipe):
         assert isinstance(model, Mixed)
         assert self.classifier is not None
         with torch.no_grad():
-            wanted = model.beside(self.classifier)(x).log_softmax(1)
+            target = model.beside(self.classifier)(x).log_softmax(1)
             if self.denoiser is None:
-                seen = x + noise_like(x, smoothing)
+                inputs = x + noise_like(x, smoothing)
             else:
                 theta = random_theta(x, *self.denoiser.levels)
                 noisy = x + theta * noise_like(x, smoothing.of(1.0))
-                seen = model.beside(self.denoiser)(beside(noisy, theta))
-        return F.kl_div(model(seen).log_softmax(1), wanted, reduction="batchmean", log_target=True)
+                inputs = model.beside(self.denoiser)(beside(noisy, theta))
+        return F.kl_div(model(inputs).log_softmax(1), target, reduction="batchmean", log_target=True)
 
 
 def distilled(

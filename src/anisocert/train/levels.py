@@ -50,10 +50,10 @@ def warn_of_levels(smoothing: Smoothing, low: float, high: float, whose: str) ->
 def _field(x: Tensor, side: int, mode: str, own: float = OWN) -> Tensor:
     """Normal values on a grid of side x side places, made as large as x; most of them common to all channels."""
     b, c = x.shape[:2]
-    common, each = (torch.randn(b, k, side, side, device=x.device) for k in (1, c))
-    drawn = math.sqrt(1 - own) * common + math.sqrt(own) * each
+    common, separate = (torch.randn(b, k, side, side, device=x.device) for k in (1, c))
+    grid = math.sqrt(1 - own) * common + math.sqrt(own) * separate
     corners = {"align_corners": False} if mode == "bilinear" else {}
-    return F.interpolate(drawn, x.shape[2:], mode=mode, **corners)
+    return F.interpolate(grid, x.shape[2:], mode=mode, **corners)
 
 
 def _uniform(x: Tensor) -> Tensor:

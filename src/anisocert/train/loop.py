@@ -96,7 +96,7 @@ def train(
     answers = placed.answering(model)
     network, answering = Mixed(model, precision), Mixed(answers, precision)
     accuracy = None if test is None else partial(Held(test, device).accuracy, answering, smoothing, seed)
-    known = {} if folder is None else blueprint(model, placed.classes(data))
+    metadata = {} if folder is None else blueprint(model, placed.classes(data))
     optimizer = torch.optim.SGD(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
         nesterov=sgd.momentum > 0, fused=device.type == "cuda",
@@ -109,13 +109,13 @@ def train(
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
-    place = None if folder is None else Folder(Path(folder), known | config, force)
-    for one in filter(None, (data if recipe.labelled else None, test)):
-        _refuse_labels(recipe, answers, one, device)
+    training_folder = None if folder is None else Folder(Path(folder), metadata | config, force)
+    for examples in filter(None, (data if recipe.labelled else None, test)):
+        _refuse_labels(recipe, answers, examples, device)
     placed.try_on(data)
-    alone = place.held() if place else nullcontext()
-    with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches, compile):
-        records = place.resume(model, optimizer) if place else []
+    lock = training_folder.held() if training_folder else nullcontext()
+    with lock, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches, compile):
+        records = training_folder.resume(model, optimizer) if training_folder else []
         if on_resume is not None and 0 < len(records) < sgd.epochs:
             on_resume(len(records))
         if compile and len(records) < sgd.epochs:
@@ -125,14 +125,14 @@ def train(
         for epoch in range(len(records), sgd.epochs):
             torch.manual_seed(_epoch_seed(seed, epoch))
             records.append(_epoch(steps, placed, epoch, accuracy))
-            if place:
-                place.keep(model, optimizer, records)
+            if training_folder:
+                training_folder.keep(model, optimizer, records)
             if on_epoch is not None:
                 on_epoch(records[-1])
         model.eval()
         optimizer.zero_grad(set_to_none=True)  # gradients would keep the graph's memory
-        if place:
-            place.finish(model, optimizer, records)
+        if training_folder:
+            training_folder.finish(model, optimizer, records)
     return records
 
 

@@ -59,8 +59,8 @@ class MACER(Recipe):
         """
         logits = model(torch.cat([x] * self.copies) + noise_like(x, smoothing, self.copies))
         answer = mean_probabilities(logits, self.copies).gather(1, y[:, None]).add(1e-10).log()
-        two, classes = mean_probabilities(self.beta * logits, self.copies).topk(2)
-        first, second = two.unbind(1)
+        leading, classes = mean_probabilities(self.beta * logits, self.copies).topk(2)
+        first, second = leading.unbind(1)
         with torch.no_grad():
             counted = (classes[:, 0] == y) & (gap(first, second).abs() <= self.gamma)  # not where infinite or NaN
         # what is not counted gets harmless values first: the gradient of an infinite gap would be NaN even times 0

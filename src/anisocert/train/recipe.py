@@ -95,7 +95,7 @@ class Recipe(ABC):
 
     def options(self) -> dict[str, Any]:
         """The recipe as plain data: its fields but for those that are held."""
-        names = [one.name for one in dataclasses.fields(self) if one.name not in self.held]  # type: ignore[arg-type]
+        names = [field.name for field in dataclasses.fields(self) if field.name not in self.held]  # type: ignore[arg-type]
         return {"name": self.name} | {name: getattr(self, name) for name in names}
 
     def typed(self) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def code_values(
 
     worth: of a region, its radius or its proxy radius.
     """
-    found = np.zeros((len(data), len(codebook)))
+    values = np.zeros((len(data), len(codebook)))
     thetas = Coded(torch.nn.Identity(), torch.nn.Identity(), codebook).thetas(data.shape).to(network.device)
     for first in range(0, len(data), AT_ONCE):
         at = np.arange(first, min(first + AT_ONCE, len(data)))
@@ -129,8 +129,8 @@ def code_values(
             # one vote more than was counted, for nobody: few votes must not promise what n unanimous ones would give
             gap = noise.gap(*plan.projected(right, counts.max(1), np.full(len(at), votes + 1), network.num_classes))
             size = theta.min() if worth == "radius" else theta.log().mean().exp()
-            found[at, k] = gap * float(size) + TIE * float(size) * right / votes
-    return found
+            values[at, k] = gap * float(size) + TIE * float(size) * right / votes
+    return values
 
 
 def selector_data(data: Dataset) -> Dataset:

@@ -53,17 +53,17 @@ class Sgd:
 
     def rate(self, step: int, steps: int) -> float:
         """Learning rate of one step (from 0) of `steps`: a function of nothing else, so that resuming is exact."""
-        done = step / max(1, steps)
+        progress = step / max(1, steps)
         if self.schedule == "step":
-            return self.learning_rate * 0.1 ** int(3 * done)
+            return self.learning_rate * 0.1 ** int(3 * progress)
         if self.schedule == "cosine":
-            return _between(self.learning_rate, 0.0, done)
+            return _between(self.learning_rate, 0.0, progress)
         rise = 0.3
-        if done < rise:
-            return _between(self.learning_rate / 25, self.learning_rate, done / rise)
-        return _between(self.learning_rate, self.learning_rate / 25e4, (done - rise) / (1 - rise))
+        if progress < rise:
+            return _between(self.learning_rate / 25, self.learning_rate, progress / rise)
+        return _between(self.learning_rate, self.learning_rate / 25e4, (progress - rise) / (1 - rise))
 
 
-def _between(start: float, end: float, done: float) -> float:
+def _between(start: float, end: float, progress: float) -> float:
     """Half a cosine from start to end."""
-    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
+    return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2

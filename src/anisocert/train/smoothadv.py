@@ -70,8 +70,8 @@ class SmoothAdv(Recipe):
             for _ in range(self.steps):
                 delta.requires_grad_(True)
                 mean = mean_probabilities(model(self._copies(x + delta) + eps), self.copies)
-                worse = F.nll_loss(mean.clamp_min(1e-20).log(), y, reduction="sum")
-                (gradient,) = torch.autograd.grad(worse, delta)
+                loss = F.nll_loss(mean.clamp_min(1e-20).log(), y, reduction="sum")
+                (gradient,) = torch.autograd.grad(loss, delta)
                 with torch.no_grad():
                     step = gradient / _length(gradient).clamp_min(torch.finfo(x.dtype).tiny)
                     delta = delta + 2 * self.epsilon / self.steps * step

@@ -216,7 +216,7 @@ def test_another_shape_than_was_asked_first_is_not_blamed_on_the_network_alone()
     """While nothing is promised, no memory says which shape it is of; afterwards it does."""
     waves = ac.System(Waves().eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN)
     assert waves.answer(point(0.3, 0.2)).prediction == ABSTAIN
-    with pytest.raises(ArgumentError, match="under the same hash, .*, or is asked about inputs of another shape: use"):
+    with pytest.raises(ArgumentError, match=r"under the same hash, .*, or is asked about inputs of another shape: use"):
         waves.answer(point(0.3, 0.2, 0.1))
     promised = ac.System(Waves().eval(), num_classes=2, smoothing=ac.Gaussian(0.02), secret=SECRET, plan=PLAN)
     assert promised.answer(point(0.05, 0.05)).prediction == 0

@@ -41,14 +41,14 @@ class Clean:
                 f"expected a run with the label of every input, got {run.folder}, which lacks some: certify data that "
                 "has them, as y"
             )
-        found = [inputs(number) for number in ids]
-        x = [one for one in found if one is not None]
+        arrays = [inputs(number) for number in ids]
+        x = [array for array in arrays if array is not None]
         if len(x) < len(ids):
             raise ArgumentError(f"expected the inputs of {run.folder}, got none for some of its ids")
-        region = run.region_after_memory if run.bound_by_memory else run.region
-        regions = [region(number, one) for number, one in zip(ids, x, strict=True)]
+        region_of = run.region_after_memory if run.bound_by_memory else run.region
+        regions = [region_of(number, array) for number, array in zip(ids, x, strict=True)]
         promised = [run.promised(number) for number in ids]
-        if any(one is None and given != ABSTAIN for one, given in zip(regions, promised, strict=True)):
+        if any(region is None and prediction != ABSTAIN for region, prediction in zip(regions, promised, strict=True)):
             raise ArgumentError(f"expected the theta of every certified input of {run.folder}, got none for some")
         labels = np.array([row["label"] for row in rows], np.int64)
         size = "memory_radius" if run.bound_by_memory else "radius"

@@ -67,23 +67,26 @@ class Hunt:
         self.rivals = self.finder.rivals(self.base, RIVALS)
         self._generator = torch.Generator().manual_seed(how.seed % 2**63)
 
-    def _thetas(self, each: Sequence[ArrayLike]) -> Tensor:
-        rows = np.stack([np.broadcast_to(np.asarray(one, np.float32), self.shape) for one in each])
+    def _thetas(self, thetas: Sequence[ArrayLike]) -> Tensor:
+        rows = np.stack([np.broadcast_to(np.asarray(theta, np.float32), self.shape) for theta in thetas])
         return torch.from_numpy(rows).flatten(1).to(self.system.network.device)
 
     def _ask(
         self, places: NDArray[np.int64], points: NDArray[np.float32], covered: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """The system's answers about a point of each of some inputs; the thetas that it chose are kept."""
-        said = self.system.propose(points.reshape(-1, *self.shape))
-        self.questions += len(said)
+        proposals = self.system.propose(points.reshape(-1, *self.shape))
+        self.questions += len(proposals)
         at = torch.from_numpy(places)
-        self.theta[at] = self._thetas([one.theta for one in said])
-        if self.code is not None and (codes := codes_of(self.system.network, [one.codes for one in said])) is not None:
+        self.theta[at] = self._thetas([proposal.theta for proposal in proposals])
+        if (
+            self.code is not None
+            and (codes := codes_of(self.system.network, [proposal.codes for proposal in proposals])) is not None
+        ):
             self.code = self.code.index_put((at.to(codes.device),), codes)
-        for place, one in zip(places[covered].tolist(), np.array(said)[covered], strict=True):
-            self.errors[place].append(one.alpha)
-        return np.array([one.prediction for one in said], np.int64)
+        for place, proposal in zip(places[covered].tolist(), np.array(proposals)[covered], strict=True):
+            self.errors[place].append(proposal.alpha)
+        return np.array([proposal.prediction for proposal in proposals], np.int64)
 
     def search(self, limit: Limit) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(answer, point), the most hostile found: `k` and `k x *shape`; the answer is `top` where all points had it.
@@ -94,29 +97,29 @@ class Hunt:
         axes, top = torch.from_numpy(limit.axes).to(device), torch.from_numpy(limit.top).to(device)
         targets = replace(self.base.part(at), axes=axes, top=top)
         leaders, lead = self._first(targets, at)
-        given, points = limit.top.copy(), np.zeros(limit.axes.shape, np.float32)
-        left, under = torch.arange(len(at), device="cpu"), targets.theta
+        answers, points = limit.top.copy(), np.zeros(limit.axes.shape, np.float32)
+        remaining, under = torch.arange(len(at), device="cpu"), targets.theta
         for question in range(QUESTIONS):
-            some, now = targets.part(left), left.numpy()
-            here = some.points(leaders[left, 0]).cpu().numpy()
-            said = self._ask(limit.places[now], here, limit.covered[now])
-            kept, other = given[now] == limit.top[now], (said != limit.top[now]) & (said != ABSTAIN)
+            subset, now = targets.part(remaining), remaining.numpy()
+            here = subset.points(leaders[remaining, 0]).cpu().numpy()
+            replies = self._ask(limit.places[now], here, limit.covered[now])
+            kept, other = answers[now] == limit.top[now], (replies != limit.top[now]) & (replies != ABSTAIN)
             points[now[kept | other]] = here[kept | other]
-            given[now] = np.where(kept | other, said, given[now])
-            latest = self._latest(some, at[left])
+            answers[now] = np.where(kept | other, replies, answers[now])
+            latest = self._latest(subset, at[remaining])
             hopeless = (latest.theta == under).all(1) & (lead < CLOSE)
-            lost = other | ((said == ABSTAIN) & ~limit.covered[now])  # of what is promised, another class says more
+            lost = other | ((replies == ABSTAIN) & ~limit.covered[now])  # of what is promised, another class says more
             stay = ~(torch.from_numpy(lost) | hopeless.cpu())
-            left, latest = left[stay], latest.part(stay.nonzero()[:, 0])
-            if question == QUESTIONS - 1 or not len(left):
+            remaining, latest = remaining[stay], latest.part(stay.nonzero()[:, 0])
+            if question == QUESTIONS - 1 or not len(remaining):
                 break
-            leaders[left], lead = self._again(latest, leaders[left])
+            leaders[remaining], lead = self._again(latest, leaders[remaining])
             stay = (lead > PROMISING).cpu()
-            left, lead, under = left[stay], lead[stay], latest.theta[stay]
-            if not len(left):
+            remaining, lead, under = remaining[stay], lead[stay], latest.theta[stay]
+            if not len(remaining):
                 break
         self.away[at] = (axes * leaders[:, 0].double()).float()
-        return given, points.reshape(-1, *self.shape)
+        return answers, points.reshape(-1, *self.shape)
 
     def _first(self, targets: Targets, at: Tensor) -> tuple[Tensor, Tensor]:
         """(the best points under the noise of training and under the last theta, the lead at the former).

@@ -49,7 +49,7 @@ class Part:
     questions: NDArray[np.int64]
 
 
-NAMES = tuple(one.name for one in dataclasses.fields(Part))
+NAMES = tuple(field.name for field in dataclasses.fields(Part))
 
 
 def joined(parts: Sequence[Part], name: str) -> NDArray[Any]:
@@ -60,9 +60,9 @@ def joined(parts: Sequence[Part], name: str) -> NDArray[Any]:
 def key_of(run: StoredRun, network: Network, clean: Clean, radii: NDArray[np.float64], how: Search, n: int) -> str:
     """Names the attack on one group: the same only where everything is that its result depends on."""
     guide = None if how.guide is None else how.guide.hash
-    options = {one.name: getattr(how, one.name) for one in dataclasses.fields(how) if one.name != "guide"}
-    said = [run.description, network.hash, guide, options, n, radii.tolist(), clean.ids]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode() + clean.x.tobytes()).hexdigest()
+    options = {field.name: getattr(how, field.name) for field in dataclasses.fields(how) if field.name != "guide"}
+    dependencies = [run.description, network.hash, guide, options, n, radii.tolist(), clean.ids]
+    return hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode() + clean.x.tobytes()).hexdigest()
 
 
 class Kept:
@@ -82,12 +82,12 @@ class Kept:
 
     def get(self, key: str, clean: Clean, radii: int) -> Part | None:
         """The group of this key; None if it is not done. What was done after such a one is not used either."""
-        found = self._before.get(key)
-        if found is None or not _fits(found, clean, radii):
+        part = self._before.get(key)
+        if part is None or not _fits(part, clean, radii):
             self._before = {}
             return None
-        self._done[key] = found
-        return found
+        self._done[key] = part
+        return part
 
     def add(self, key: str, part: Part) -> None:
         """Keep a group beside those of the same attack; it is on disk when this returns."""
@@ -97,8 +97,8 @@ class Kept:
         from safetensors.numpy import save
 
         content = sealed(self._secret, save({
-            f"{key}.{name}": np.ascontiguousarray(getattr(one, name))
-            for key, one in self._done.items() for name in NAMES
+            f"{key}.{name}": np.ascontiguousarray(getattr(group, name))
+            for key, group in self._done.items() for name in NAMES
         }))  # fmt: skip
         try:
             write_whole(self._path, lambda part: part.write_bytes(content), private=True)
@@ -126,7 +126,7 @@ def _read(path: Path, key: bytes) -> dict[str, Part]:
         if content is not None:
             arrays = load(content)
             keys = dict.fromkeys(name.partition(".")[0] for name in arrays)
-            return {one: Part(*(arrays[f"{one}.{name}"] for name in NAMES)) for one in keys}
+            return {group: Part(*(arrays[f"{group}.{name}"] for name in NAMES)) for group in keys}
     except (ArgumentError, OSError, KeyError, SafetensorError):
         pass
     warnings.warn(
@@ -140,10 +140,10 @@ def _read(path: Path, key: bytes) -> dict[str, Part]:
 
 def _fits(part: Part, clean: Clean, radii: int) -> bool:
     """Whether the arrays have the types and the shapes of a result for these inputs."""
-    each, x = (len(clean),), clean.x.shape
+    column, x = (len(clean),), clean.x.shape
     wanted = (
-        ("int64", each), ("int64", each), ("float64", each), ("int64", (*each, radii)), ("int64", each),
+        ("int64", column), ("int64", column), ("float64", column), ("int64", (*column, radii)), ("int64", column),
         ("float32", x), ("float32", x), ("float64", (part.errors.size,)), ("int64", (1,)),
     )  # fmt: skip
-    found = (getattr(part, name) for name in NAMES)
-    return all((one.dtype, one.shape) == fit for one, fit in zip(found, wanted, strict=True))
+    arrays = (getattr(part, name) for name in NAMES)
+    return all((array.dtype, array.shape) == fit for array, fit in zip(arrays, wanted, strict=True))

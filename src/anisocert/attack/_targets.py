@@ -102,13 +102,13 @@ class Targets:
             return
         for code in sorted(set(self.code.tolist())):
             places = (self.code == code).nonzero()[:, 0].cpu()
-            some = replace(self.part(places), code=None)
-            yield places, replace(some, query=replace(some.query, network=voter(self.query.network, code)))
+            subset = replace(self.part(places), code=None)
+            yield places, replace(subset, query=replace(subset.query, network=voter(self.query.network, code)))
 
     def points(self, u: Tensor) -> Tensor:
         """Inputs as the network sees them, in float32. u: `m x d`."""
-        found = (self.x + self.axes * u.double()).float()
-        return found if self.domain is None else found.clamp(*inner(self.domain))
+        points = (self.x + self.axes * u.double()).float()
+        return points if self.domain is None else points.clamp(*inner(self.domain))
 
     def valid(self, u: Tensor) -> Tensor:
         """The nearest points of the domain, which are no farther from the centres. u: `m x d`."""
@@ -147,13 +147,13 @@ class Targets:
 
     def votes(self, points: Tensor, looks: list[int], stage: Stage, stop: WhoStops | None = None) -> NDArray[np.int64]:
         """Hard votes at one point per target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
-        found = np.zeros((len(self), self.query.network.num_classes), np.int64)
-        for places, some in self.by_network():
-            shape, at = some.query.x.shape, places.numpy()
-            query = replace(some.query, x=points[places.to(points.device)].view(shape))
-            scales = some.query.smoothing.scales(some.theta.view(shape))
-            found[at] = all_votes(query, scales, stage, looks, stop and _among(at, stop))
-        return found
+        counts = np.zeros((len(self), self.query.network.num_classes), np.int64)
+        for places, subset in self.by_network():
+            shape, at = subset.query.x.shape, places.numpy()
+            query = replace(subset.query, x=points[places.to(points.device)].view(shape))
+            scales = subset.query.smoothing.scales(subset.theta.view(shape))
+            counts[at] = all_votes(query, scales, stage, looks, stop and _among(at, stop))
+        return counts
 
 
 def codes_of(network: Network, said: Sequence[str | None]) -> Tensor | None:

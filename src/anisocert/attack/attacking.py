@@ -33,7 +33,7 @@ class Attack:
     @property
     def broken(self) -> tuple[Attacked, ...]:
         """The refuted certificates."""
-        return tuple(one for one in self.results if one.broken)
+        return tuple(result for result in self.results if result.broken)
 
     @property
     def failed(self) -> bool:
@@ -70,12 +70,12 @@ def attack(
             raise ArgumentError(
                 f"expected certificates of a classifier under the noise of its theta, got {unsuited}, {why}"
             )
-    how, each, results = how or Search(), level / len(certificates), list[Attacked]()
+    how, share, results = how or Search(), level / len(certificates), list[Attacked]()
     for first in range(0, len(certificates), AT_ONCE):
         part = certificates[first : first + AT_ONCE]
         targets = Targets.of(network, part, how.seed, smoothing)
         found = search(targets, how)
-        results += refute(targets, found, [c.radius for c in part], n, each)
+        results += refute(targets, found, [c.radius for c in part], n, share)
         on_done(len(part))
     errors = [c.alpha for c in certificates] if attempts is None else attempts
     return Attack(tuple(results), math.fsum(errors), level)

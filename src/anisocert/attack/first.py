@@ -122,10 +122,10 @@ def ascending(radii: Sequence[float]) -> NDArray[np.float64]:
             f"expected each radius at most {LARGEST_RADIUS:g}, in units of the network's input, got {max(radii):g}: "
             "beside such a change float32 loses the input, and no search would tell anything"
         )
-    found: NDArray[np.float64] = np.unique([0.0, *radii])
-    if len(found) > MOST_RADII:
-        raise ArgumentError(f"expected at most {MOST_RADII} radii, 0 included, got {len(found)}")
-    return found
+    grid: NDArray[np.float64] = np.unique([0.0, *radii])
+    if len(grid) > MOST_RADII:
+        raise ArgumentError(f"expected at most {MOST_RADII} radii, 0 included, got {len(grid)}")
+    return grid
 
 
 def usual_radii(run: StoredRun) -> list[float]:
@@ -135,10 +135,10 @@ def usual_radii(run: StoredRun) -> list[float]:
     """
     answer, size = ("memory_prediction", "memory_radius") if run.bound_by_memory else ("prediction", "radius")
     right = run.column(answer) == run.column("label")
-    known = run.column(size)[right & (run.column(answer) != ABSTAIN)]
-    top = float(np.quantile(known, USEFUL)) if len(known) else 0.0
+    certified = run.column(size)[right & (run.column(answer) != ABSTAIN)]
+    top = float(np.quantile(certified, USEFUL)) if len(certified) else 0.0
     top = top or 2 * float(np.mean(run.configuration.smoothing().theta))
-    step = next(one for one in round_numbers(top / BALLS, FINE) if one * BALLS > top)
+    step = next(number for number in round_numbers(top / BALLS, FINE) if number * BALLS > top)
     return [float(f"{step * i:.6g}") for i in range(1, BALLS + 1)]
 
 
@@ -167,9 +167,9 @@ def _balls(
         places = np.flatnonzero((before == clean.labels) | ((before == ABSTAIN) & certified))
         if len(places):
             axes = np.full((len(places), clean.x[0].size), radii[j])
-            given, here = hunt.search(Limit(places, axes, clean.labels[places], certified[places]))
-            worse = _worse(before[places], given, clean.labels[places])
-            answers[places[worse], j:] = given[worse, None]
+            now, here = hunt.search(Limit(places, axes, clean.labels[places], certified[places]))
+            worse = _worse(before[places], now, clean.labels[places])
+            answers[places[worse], j:] = now[worse, None]
             points[places[worse]] = here[worse]
         on_done(len(clean))
     return answers, points
@@ -186,20 +186,20 @@ def _regions(
     has = clean.promised != ABSTAIN
     inside, deepest = np.where(has, hunt.said, ABSTAIN), clean.x.copy()
     for j in range(1, len(radii)):
-        told = (clean.radius >= radii[j]) & _worse(inside, answers[:, j], clean.promised)
-        inside[told], deepest[told] = answers[told, j], points[told]
+        from_ball = (clean.radius >= radii[j]) & _worse(inside, answers[:, j], clean.promised)
+        inside[from_ball], deepest[from_ball] = answers[from_ball, j], points[from_ball]
     places = np.flatnonzero(has & ((inside == clean.promised) | (inside == ABSTAIN)))
     if len(places):
         axes = np.stack([region.axes.ravel() for i in places if (region := clean.regions[i]) is not None])
         top = clean.promised[places]
-        given, here = hunt.search(Limit(places, axes, top, np.ones(len(places), bool)))
-        worse = _worse(inside[places], given, top)
-        inside[places[worse]], deepest[places[worse]] = given[worse], here[worse]
+        now, here = hunt.search(Limit(places, axes, top, np.ones(len(places), bool)))
+        worse = _worse(inside[places], now, top)
+        inside[places[worse]], deepest[places[worse]] = now[worse], here[worse]
     return inside, deepest
 
 
 def _worse(before: NDArray[np.int64], now: NDArray[np.int64], top: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Where an answer says no less than the one before: it was `top`, or an abstention that is now another class."""
     other = (now != top) & (now != ABSTAIN)
-    found: NDArray[np.bool_] = (before == top) | ((before == ABSTAIN) & other)
-    return found
+    worse: NDArray[np.bool_] = (before == top) | ((before == ABSTAIN) & other)
+    return worse

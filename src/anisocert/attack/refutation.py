@@ -78,21 +78,21 @@ def refute(targets: Targets, found: Found, radii: Sequence[float], n: int, level
     lengths = length(points.double() - every.x, targets.norm).view(-1, POINTS).cpu().numpy()
     top = targets.top.cpu().numpy()
     own = np.take_along_axis(counts, top[:, None, None], 2)[..., 0]
-    other = np.take_along_axis(counts, rivals[..., None], 2)[..., 0]
+    rival_votes = np.take_along_axis(counts, rivals[..., None], 2)[..., 0]
     changed, votes = trial.changed.reshape(-1, POINTS), counts.sum(2)
     inputs = points.view(-1, POINTS, *targets.query.shape).cpu().numpy()
     results = []
     for i, radius in enumerate(radii):
-        each = [
+        candidates = [
             Point(
                 inputs[i, j], float(gauges[i, j]), float(lengths[i, j]), int(own[i, j]), int(rivals[i, j]),
-                int(other[i, j]), int(votes[i, j]), bool(changed[i, j]),
+                int(rival_votes[i, j]), int(votes[i, j]), bool(changed[i, j]),
             )
             for j in range(POINTS)
         ]  # fmt: skip
-        proven = [point for point in each if point.changed]
+        proven = [point for point in candidates if point.changed]
         nearest = min(proven, key=lambda point: point.gauge, default=None)
-        results.append(Attacked(targets.query.ids[i], int(top[i]), radius, each[0], nearest))
+        results.append(Attacked(targets.query.ids[i], int(top[i]), radius, candidates[0], nearest))
     return results
 
 
@@ -106,9 +106,9 @@ class _Trial:
     def __call__(self, position: NDArray[Any], look: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.bool_]:
         """Which are decided. position, look: `k`; counts: `k x num_classes`."""
         rows = np.arange(len(position))
-        own, other = counts[rows, self.top[position]], counts[rows, self.rival[position]]
+        own, rival_votes = counts[rows, self.top[position]], counts[rows, self.rival[position]]
         # One-sided: half of the two-sided value, on the side where the rival leads.
-        surprise = np.asarray(binomial_test(other, np.maximum(own + other, 1))) / 2
-        self.changed[position] = (other > own) & (surprise <= self.level)
-        decided: NDArray[np.bool_] = self.changed[position] | ((own > other) & (surprise <= HOPELESS))
+        surprise = np.asarray(binomial_test(rival_votes, np.maximum(own + rival_votes, 1))) / 2
+        self.changed[position] = (rival_votes > own) & (surprise <= self.level)
+        decided: NDArray[np.bool_] = self.changed[position] | ((own > rival_votes) & (surprise <= HOPELESS))
         return decided

@@ -115,22 +115,22 @@ class Finder:
         budget, steps = u.new_ones(len(u), dtype=torch.float32), max(1, self.how.steps // 2)
         while bool((open_ := (~changes & (budget < self.how.reach)).nonzero()[:, 0]).numel()):
             budget[open_] = (budget[open_] * GROWTH).clamp(max=self.how.reach)
-            some = self.targets.part(open_.cpu())
-            u[open_] = self.climb(some, u[open_] * GROWTH, budget[open_], steps)
-            lead, rival[open_] = self.judge(some, u[open_])
+            subset = self.targets.part(open_.cpu())
+            u[open_] = self.climb(subset, u[open_] * GROWTH, budget[open_], steps)
+            lead, rival[open_] = self.judge(subset, u[open_])
             changes[open_] = lead > 0
         at = changes.nonzero()[:, 0]
         if at.numel():
-            some = self.targets.part(at.cpu())
-            u[at], rival[at] = self._shorten(some, u[at], rival[at])
+            subset = self.targets.part(at.cpu())
+            u[at], rival[at] = self._shorten(subset, u[at], rival[at])
             for _ in range(REFINEMENTS):
-                budget = SHORTER * length(u[at], some.norm)
-                nearer = self.climb(some, SHORTER * u[at], budget, steps)
-                lead, other = self.judge(some, nearer)
+                budget = SHORTER * length(u[at], subset.norm)
+                nearer = self.climb(subset, SHORTER * u[at], budget, steps)
+                lead, other = self.judge(subset, nearer)
                 better = lead > 0
                 u[at] = torch.where(better.unsqueeze(1), nearer, u[at])
                 rival[at] = torch.where(better, other, rival[at])
-                u[at], rival[at] = self._shorten(some, u[at], rival[at])
+                u[at], rival[at] = self._shorten(subset, u[at], rival[at])
         return u, changes, rival
 
     def _shorten(self, targets: Targets, u: Tensor, rival: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,15 +154,15 @@ class Finder:
 
     def rivals(self, targets: Targets, count: int) -> Tensor:
         """The likeliest other classes at the centres, by soft votes: `m x count`, or fewer if there are fewer."""
-        found = []
+        rivals = []
         # Where networks differ, the first one's: rivals are only where to begin.
-        for _, some in replace(targets, code=None).groups(self.group):
-            votes = SoftVotes(self._problem(some), max(1, self.rows // len(some)), Stage.SEARCH)
+        for _, group in replace(targets, code=None).groups(self.group):
+            votes = SoftVotes(self._problem(group), max(1, self.rows // len(group)), Stage.SEARCH)
             with torch.no_grad(), repeatable():
-                p = votes.mean(some.theta.view(some.query.x.shape), 0, self.how.samples)
-            others = p.scatter(1, some.top.unsqueeze(1), -1.0)
-            found.append(others.topk(min(count, p.shape[1] - 1)).indices)
-        return torch.cat(found)
+                p = votes.mean(group.theta.view(group.query.x.shape), 0, self.how.samples)
+            others = p.scatter(1, group.top.unsqueeze(1), -1.0)
+            rivals.append(others.topk(min(count, p.shape[1] - 1)).indices)
+        return torch.cat(rivals)
 
     @differentiating()
     def climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor | None = None) -> Tensor:
@@ -173,11 +173,11 @@ class Finder:
         budget = budget.to(u.device, u.dtype)
         toward = torch.full_like(targets.top, -1) if toward is None else toward
         done = torch.empty_like(u, dtype=torch.float32)
-        for places, some in targets.by_network():
-            for part, few in some.groups(self.group):
+        for places, subset in targets.by_network():
+            for part, group in subset.groups(self.group):
                 here = places[part].to(u.device)
                 with repeatable():
-                    done[here] = self._climb(few, u[here], budget[here], steps, toward[here])
+                    done[here] = self._climb(group, u[here], budget[here], steps, toward[here])
         return done
 
     def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor) -> Tensor:

@@ -93,14 +93,14 @@ def attack_system(
     how many more promises were attacked.
     """
     memory, how, questions = system.memory, how or Search(), _Questions(system)
-    everyone = list(memory.entries())
-    promises = [everyone[i] for i in evenly(len(everyone), most)]
+    entries = list(memory.entries())
+    promises = [entries[i] for i in evenly(len(entries), most)]
     for first in range(0, len(promises), AT_ONCE):
         part = promises[first : first + AT_ONCE]
         # A method refuses inputs outside its domain: no newcomer comes from there.
         domain = system.method.domain if isinstance(system.method, Anisotropic) else None
         targets = Targets.of(system.network, part, how.seed, system.smoothing, domain)
-        points = _points(targets, part, everyone, how)
+        points = _points(targets, part, entries, how)
         proposals = system.propose(np.stack([point for _, point in points]))
         for (promise, point), proposal in zip(points, proposals, strict=True):
             questions.ask(promise, point)
@@ -123,16 +123,16 @@ class _Questions:
 
     def ask(self, promise: Certificate, point: NDArray[np.float32]) -> None:
         """Ask the system, which must answer by a promise and not by the network."""
-        said = self._said(lambda: self.system.answer(point))
-        self._note(promise, point, "lookup", said.prediction if said and said.note == INHERITED else None)
+        answer = self._said(lambda: self.system.answer(point))
+        self._note(promise, point, "lookup", answer.prediction if answer and answer.note == INHERITED else None)
 
     def admit(self, promise: Certificate, point: NDArray[np.float32], how: str, proposal: Certificate) -> None:
         """Admit a newcomer; weaker policies may abstain, but must not contradict."""
-        said = self._said(lambda: self.system.memory.admit(proposal))
-        if self.may_abstain and said is not None and said.prediction == ABSTAIN:
+        answer = self._said(lambda: self.system.memory.admit(proposal))
+        if self.may_abstain and answer is not None and answer.prediction == ABSTAIN:
             self.asked, self.abstained = self.asked + 1, self.abstained + 1
         else:
-            self._note(promise, point, how, None if said is None else said.prediction)
+            self._note(promise, point, how, None if answer is None else answer.prediction)
 
     @staticmethod
     def _said(answer: Callable[[], Certificate]) -> Certificate | None:
@@ -141,33 +141,33 @@ class _Questions:
         except BrokenMemoryError:
             return None
 
-    def _note(self, promise: Certificate, point: NDArray[np.float32], how: str, said: int | None) -> None:
+    def _note(self, promise: Certificate, point: NDArray[np.float32], how: str, answer: int | None) -> None:
         self.asked += 1
-        if said != promise.prediction:
+        if answer != promise.prediction:
             assert promise.region is not None
             gauge = promise.region.gauge(point)
-            self.changed.append(Changed(promise.id, promise.prediction, said, how, gauge, point))
+            self.changed.append(Changed(promise.id, promise.prediction, answer, how, gauge, point))
 
 
 def _points(
-    targets: Targets, promises: Sequence[Certificate], everyone: Sequence[Certificate], how: Search
+    targets: Targets, promises: Sequence[Certificate], entries: Sequence[Certificate], how: Search
 ) -> list[Aimed]:
     """Points of each region: where the ascents end, and on the way to the nearest promises of other classes."""
     ends = Finder(targets, how).ascents()
     aimed: list[Aimed] = []
     for i, promise in enumerate(promises):
-        one = targets.part(torch.full((how.starts,), i, device="cpu"))
-        aimed += [(promise, point) for point in one.points(ends[i]).view(-1, *targets.query.shape).cpu().numpy()]
-        aimed += [(promise, point) for point in _towards(promise, everyone)]
+        copies = targets.part(torch.full((how.starts,), i, device="cpu"))
+        aimed += [(promise, point) for point in copies.points(ends[i]).view(-1, *targets.query.shape).cpu().numpy()]
+        aimed += [(promise, point) for point in _towards(promise, entries)]
     return aimed
 
 
-def _towards(promise: Certificate, everyone: Sequence[Certificate]) -> Iterator[NDArray[np.float32]]:
+def _towards(promise: Certificate, entries: Sequence[Certificate]) -> Iterator[NDArray[np.float32]]:
     """Points near the boundary, in the direction of the nearest inputs that were promised another class."""
     region = promise.region
     assert region is not None
-    others = [one.region.center for one in everyone if one.region and one.prediction != promise.prediction]
-    for center in sorted(others, key=lambda c: float(np.abs(c - region.center).max()))[:NEIGHBOURS]:
+    centers = [other.region.center for other in entries if other.region and other.prediction != promise.prediction]
+    for center in sorted(centers, key=lambda c: float(np.abs(c - region.center).max()))[:NEIGHBOURS]:
         away = center - region.center
         for share in (INSIDE, INSIDE - 1e-5, INSIDE - 1e-3):  # float32 may round the first ones out
             point = (region.center + away * min(1.0, share / region.gauge(center))).astype(np.float32)

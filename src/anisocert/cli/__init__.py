@@ -114,8 +114,8 @@ def _run() -> int:
         extra = "the command line needs typer and rich: pip install 'anisocert[cli]'"
         raise MissingExtraError(f"{extra} ({error.name} is missing)") from error
     for before, typed in pairwise(sys.argv):  # as a path, nothing is the current folder, and of ids all
-        name, given, value = typed.partition("=")
-        if not typed or (name.startswith("--") and given and not value):
+        name, equals, value = typed.partition("=")
+        if not typed or (name.startswith("--") and equals and not value):
             name = name or before
             raise ArgumentError(f"expected a value for {name}, got an empty one: is a variable of the shell not set?")
     try:
@@ -133,7 +133,7 @@ def _commands() -> Callable[..., Any]:
 
     from anisocert.cli.app import app
 
-    for group in (app, *(one.typer_instance for one in app.registered_groups)):
+    for group in (app, *(registered.typer_instance for registered in app.registered_groups)):
         for command in group.registered_commands if group is not None else ():
             command.help = _flowing(command.callback.__doc__ or "")
     return typer.main.get_command(app)
@@ -163,10 +163,10 @@ def _usage(error: Any) -> str:
     """One line about a command that was typed wrongly, with the nearest right name and where to look."""
     line = " ".join(error.format_message().split()).rstrip(".")
     if hasattr(error.__cause__, "errors"):  # pydantic's, with which newer typers read values; it knows the value
-        wrong = error.__cause__.errors()[0]
-        if (expected := NUMBERS.get(wrong["type"])) is not None:
-            line = line.replace(wrong["msg"], f"expected {expected}")
-        line += f", got {wrong['input']!r}"
+        problem = error.__cause__.errors()[0]
+        if (expected := NUMBERS.get(problem["type"])) is not None:
+            line = line.replace(problem["msg"], f"expected {expected}")
+        line += f", got {problem['input']!r}"
     if near := getattr(error, "possibilities", None):
         line = f"{error.message}; did you mean {near[0]}?"
     if not line:  # a command without arguments has shown its help instead

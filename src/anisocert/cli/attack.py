@@ -120,7 +120,7 @@ def attack(
         starts=asked.starts, steps=asked.steps or usual.steps, samples=asked.samples or usual.samples,
         outputs=stored.configuration.outputs, guide=_guide(stored, network), seed=asked.seed,
     )  # fmt: skip
-    found: Attack | SystemAttack | FirstAttack
+    result: Attack | SystemAttack | FirstAttack
     if first:
         from anisocert.cli.attack_first import attack_first, expect_stronger, points_of, tell_first
 
@@ -128,29 +128,29 @@ def attack(
         radii = ascending(asked.radius or usual_radii(stored))
         if save:
             expect_stronger(stored, how, n, radii=radii, ids=ids, force=force)
-        found = attack_first(stored, network, how, n, radii=radii, ids=ids, keep=keep)
-        tell_first(found, stored, as_json)
+        result = attack_first(stored, network, how, n, radii=radii, ids=ids, keep=keep)
+        tell_first(result, stored, as_json)
         if save:
-            write_attacked(run, found.found)
+            write_attacked(run, result.found)
         if out is not None:
-            write_points(out, points_of(found))
+            write_points(out, points_of(result))
         if keep is not None:
             keep.unlink(missing_ok=True)
     elif memory is not None:
-        found = _attack_system(memory, stored, network, how, n, asked.most)
-        tell_system(found, memory, as_json)
+        result = _attack_system(memory, stored, network, how, n, asked.most)
+        tell_system(result, memory, as_json)
     else:
         chosen, attempted = _certificates(stored, asked.ids, asked.most), _ids(stored, asked.ids, None)
         errors = [row["alpha"] for row in map(stored.row, attempted)]
         with Bar(Console(stderr=True), "attacking", "certificates", len(chosen)) as bar:
-            found = attack_certificates(
+            result = attack_certificates(
                 network, chosen, smoothing=stored.configuration.smoothing(), how=how, n=n,
                 attempts=errors, on_done=bar.advance,
             )  # fmt: skip
-        tell(found, stored, as_json)
+        tell(result, stored, as_json)
         if out is not None:
-            write_points(out, _points(found))
-    if found.failed:
+            write_points(out, _points(result))
+    if result.failed:
         raise typer.Exit(FAILED)
 
 
@@ -174,8 +174,8 @@ def _ids(
     from anisocert.data import evenly, parse_ids
 
     chosen = stored.rows if ids is None else [stored.row(number) for number in sorted(set(parse_ids(ids)))]
-    found = [int(row["idx"]) for row in chosen if wanted(row)]
-    return [found[i] for i in evenly(len(found), most)]
+    numbers = [int(row["idx"]) for row in chosen if wanted(row)]
+    return [numbers[i] for i in evenly(len(numbers), most)]
 
 
 def _guide(stored: "StoredRun", network: "Network") -> "Network | None":
@@ -186,12 +186,12 @@ def _guide(stored: "StoredRun", network: "Network") -> "Network | None":
     if stored.configuration.needs_gradients or not str(stored.place("model")).endswith(".onnx"):
         return None
     try:
-        found = stored.module(gradients=True)
+        module = stored.module(gradients=True)
     except ModelError as error:
         raise ModelError(
             f"expected a network with gradients to search with, got none: {str(error).removesuffix(WITHOUT)}"
         ) from error
-    return Network(found, network.num_classes, network.device, network.numerics)
+    return Network(module, network.num_classes, network.device, network.numerics)
 
 
 def _attack_system(
@@ -208,15 +208,15 @@ def _attack_system(
             return attack_system(system, how=how, most=most, on_done=bar.advance)
 
 
-def _points(found: "Attack") -> dict[str, Any]:
+def _points(result: "Attack") -> dict[str, Any]:
     """The most hostile point of each region, and the nearest with another answer (its class is -1 if there is none)."""
     import numpy as np
 
-    changes = [one.change or one.inside for one in found.results]
+    changes = [target.change or target.inside for target in result.results]
     return {
-        "ids": [one.id for one in found.results], "promised": [one.prediction for one in found.results],
-        "inside": np.stack([one.inside.x for one in found.results]),
+        "ids": [target.id for target in result.results], "promised": [target.prediction for target in result.results],
+        "inside": np.stack([target.inside.x for target in result.results]),
         "change": np.stack([point.x for point in changes]),
-        "change_class": [one.change.rival if one.change else -1 for one in found.results],
-        "gauge": [one.change.gauge if one.change else np.nan for one in found.results],
+        "change_class": [target.change.rival if target.change else -1 for target in result.results],
+        "gauge": [target.change.gauge if target.change else np.nan for target in result.results],
     }  # fmt: skip

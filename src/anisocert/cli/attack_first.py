@@ -85,10 +85,10 @@ def tell_first(found: FirstAttack, run: StoredRun, as_json: bool) -> None:
     names = (f"{promise.protects}, %", "right under attack, %", "95 % interval", "otherwise", "no answer")
     for name in (f"{promise.norm} radius", *names):
         table.add_column(name, justify="right")
-    for one in balls:
+    for ball in balls:
         table.add_row(
-            short_down(one.radius or 0.0, 6), percent(one.certified_share), percent(one.share),
-            _interval(one), f"{one.otherwise} of {one.certified}", str(one.abstained),
+            short_down(ball.radius or 0.0, 6), percent(ball.certified_share), percent(ball.share),
+            _interval(ball), f"{ball.otherwise} of {ball.certified}", str(ball.abstained),
         )  # fmt: skip
     console.print(table)
     for line in _lines(found, run, promise, balls, regions):
@@ -101,33 +101,33 @@ def points_of(found: FirstAttack) -> dict[str, Any]:
     return {**kept, "points": found.points, "inside_points": found.inside}
 
 
-def _counts(one: Withstood) -> dict[str, Any]:
+def _counts(outcome: Withstood) -> dict[str, Any]:
     """Of the certified: how many were answered with another class, and with none; a bound of the former's share."""
-    counts = {"certified": one.certified, "otherwise": one.otherwise, "otherwise_at_most": _bound(one)}
-    return counts | {"abstained": one.abstained}
+    counts = {"certified": outcome.certified, "otherwise": outcome.otherwise, "otherwise_at_most": _bound(outcome)}
+    return counts | {"abstained": outcome.abstained}
 
 
-def _bound(one: Withstood) -> float | None:
+def _bound(outcome: Withstood) -> float | None:
     """An upper confidence bound of the share of the certified that this attack makes be answered otherwise."""
-    return float(upper(one.otherwise, one.certified, LEVEL)) if one.certified else None
+    return float(upper(outcome.otherwise, outcome.certified, LEVEL)) if outcome.certified else None
 
 
 def _plain(
     found: FirstAttack, run: StoredRun, promise: Results, balls: Sequence[Withstood], regions: Withstood
 ) -> dict[str, Any]:
-    one = found.found
+    result = found.found
     return {
-        "run": str(run.folder), "attacked": len(one), "questions": one.questions, "protects": promise.protects,
-        "expected": one.expected, "failed": one.failed, "level": FALSE_ALARM, "n": one.n, "alpha": one.alpha,
-        "domain": run.domain,
+        "run": str(run.folder), "attacked": len(result), "questions": result.questions, "protects": promise.protects,
+        "expected": result.expected, "failed": result.failed, "level": FALSE_ALARM, "n": result.n,
+        "alpha": result.alpha, "domain": run.domain,
         "balls": [
             {"radius": ball.radius, "right": ball.right, "interval": ball.interval(), **_counts(ball)} for ball in balls
         ],
         "regions": _counts(regions),
         "results": [
-            {"id": int(one.ids[i]), "label": int(one.labels[i]), "answers": one.answers[i].tolist(),
-             "promised": int(one.promised[i]), "inside": int(one.inside[i])}
-            for i in range(len(one))
+            {"id": int(result.ids[i]), "label": int(result.labels[i]), "answers": result.answers[i].tolist(),
+             "promised": int(result.promised[i]), "inside": int(result.inside[i])}
+            for i in range(len(result))
         ],
     }  # fmt: skip
 
@@ -135,15 +135,15 @@ def _plain(
 def _lines(
     found: FirstAttack, run: StoredRun, promise: Results, balls: Sequence[Withstood], regions: Withstood
 ) -> list[str]:
-    some = [ball for ball in balls[1:] if ball.certified] or balls
-    told = max(some, key=lambda ball: (ball.otherwise, ball.certified - ball.right))
+    candidates = [ball for ball in balls[1:] if ball.certified] or balls
+    worst = max(candidates, key=lambda ball: (ball.otherwise, ball.certified - ball.right))
     lines = [
         "right under attack: no point of the ball was found that the system, with an empty memory, answers otherwise "
         "than with the label; otherwise: of those certified at the radius, how many were answered with another class; "
         "no answer: how many of them were made to abstain, and no more.",
-        f"At radius {short_down(told.radius or 0.0, 6)}, {percent(told.certified_share)} % are {_verb(promise)}; a "
-        f"stranger who comes first leaves {percent(told.share)} % right, {_interval(told)}; {told.otherwise} of "
-        f"{told.certified} certified inputs were answered with another class{_at_most(told)}.",
+        f"At radius {short_down(worst.radius or 0.0, 6)}, {percent(worst.certified_share)} % are {_verb(promise)}; a "
+        f"stranger who comes first leaves {percent(worst.share)} % right, {_interval(worst)}; {worst.otherwise} of "
+        f"{worst.certified} certified inputs were answered with another class{_at_most(worst)}.",
     ]
     if regions.certified:
         lines.append(
@@ -179,13 +179,13 @@ def _why(promise: Results) -> str:
     return "The promise begins with the admission of the clean input, and the memory was empty: none is broken."
 
 
-def _at_most(one: Withstood) -> str:
+def _at_most(outcome: Withstood) -> str:
     """The upper confidence bound, in words."""
-    bound = _bound(one)
-    told = "" if bound is None else f"at most {percent(bound, upper=True)} % of all such by this attack"
-    return f" ({told}, with confidence 95 %)" if told else ""
+    bound = _bound(outcome)
+    share = "" if bound is None else f"at most {percent(bound, upper=True)} % of all such by this attack"
+    return f" ({share}, with confidence 95 %)" if share else ""
 
 
-def _interval(one: Withstood) -> str:
-    low, high = one.interval()
+def _interval(outcome: Withstood) -> str:
+    low, high = outcome.interval()
     return f"[{percent(low)}, {percent(high, upper=True)}]"

@@ -20,18 +20,18 @@ SHOWN = 40  # certificates listed one by one; of more, only the broken ones
 def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
     """The result of an attack on certificates."""
     if as_json:
-        said = {
+        document = {
             "run": str(run.folder), "attacked": len(found.results), "broken": len(found.broken),
             "expected": found.expected, "failed": found.failed, "level": found.level,
             "protects": results_of(run).protects,
-            "results": [_plain(one) for one in found.results],
+            "results": [_plain(target) for target in found.results],
         }  # fmt: skip
-        print(json.dumps(said, indent=2))
+        print(json.dumps(document, indent=2))
         return
     console = Console()
-    shown = found.results if len(found.results) <= SHOWN else found.broken
-    if shown:
-        console.print(_table(shown, str(run.column("norm")[0])))
+    listed = found.results if len(found.results) <= SHOWN else found.broken
+    if listed:
+        console.print(_table(listed, str(run.column("norm")[0])))
     for line in (*_lines(found), _whom(run)):
         console.tell(line)
 
@@ -40,13 +40,14 @@ def _table(results: tuple[Attacked, ...], norm: str) -> Table:
     table = Table(box=None)
     for name in ("id", "class", "radius", "share left", "next class", f"changes at {norm}", "gauge", ""):
         table.add_column(name, justify="left" if not name else "right")
-    for one in results:
-        change = one.change
+    for target in results:
+        change = target.change
         table.add_row(
-            str(one.id), str(one.prediction), down(one.radius), f"{percent(one.inside.own / one.inside.votes)}%",
-            f"{percent(one.inside.rival_votes / one.inside.votes, True)}%",
+            str(target.id), str(target.prediction), down(target.radius),
+            f"{percent(target.inside.own / target.inside.votes)}%",
+            f"{percent(target.inside.rival_votes / target.inside.votes, True)}%",
             above(change.length) if change else "not found",
-            above(change.gauge) if change else "", Text("broken", "red") if one.broken else "",
+            above(change.gauge) if change else "", Text("broken", "red") if target.broken else "",
         )  # fmt: skip
     return table
 
@@ -57,7 +58,7 @@ def _lines(found: Attack) -> list[str]:
         "share left: what the promised class keeps of the votes at the most hostile point found inside; changes at: "
         "distance of the nearest point found that is answered differently; gauge: the same, in units of the region."
     ]
-    gauges = sorted(one.change.gauge for one in results if one.change)
+    gauges = sorted(target.change.gauge for target in results if target.change)
     if gauges:
         lines.append(
             f"The answer was made to change for {len(gauges)} of {len(results)}, at a gauge of {above(gauges[0])} to "
@@ -92,19 +93,21 @@ def _whom(run: StoredRun) -> str:
 def tell_system(found: SystemAttack, memory: str, as_json: bool) -> None:
     """The result of an attack on a memory's answers."""
     if as_json:
-        said = {
+        document = {
             "memory": shown(memory), "promises": found.promises, "questions": found.questions, "failed": found.failed,
             "conflicts": found.conflicts, "abstained": found.abstained,
-            "changed": [_without_point(one) for one in found.changed],
+            "changed": [_without_point(change) for change in found.changed],
         }  # fmt: skip
-        print(json.dumps(said, indent=2))
+        print(json.dumps(document, indent=2))
         return
     console = Console()
-    for one in found.changed[:SHOWN]:
-        answer = "no answer, or two" if one.answer is None else "no answer" if one.answer < 0 else f"{one.answer}"
+    for change in found.changed[:SHOWN]:
+        answer = (
+            "no answer, or two" if change.answer is None else "no answer" if change.answer < 0 else f"{change.answer}"
+        )
         console.tell(
-            f"input {one.promise}: class {one.promised} was promised, {answer} given by {one.how} at gauge "
-            f"{one.gauge:.6f}"
+            f"input {change.promise}: class {change.promised} was promised, {answer} given by {change.how} at gauge "
+            f"{change.gauge:.6f}"
         )
     console.tell(
         f"{found.promises} promises attacked with {found.questions} questions: {len(found.changed)} answers changed, "
@@ -119,13 +122,13 @@ def tell_system(found: SystemAttack, memory: str, as_json: bool) -> None:
         console.print(f"What was attacked is {ADMITTED}: an abstention would have counted as a change.")
 
 
-def _plain(one: Attacked) -> dict[str, Any]:
+def _plain(target: Attacked) -> dict[str, Any]:
     return {
-        "id": one.id, "class": one.prediction, "radius": one.radius, "broken": one.broken,
-        "inside": _without_point(one.inside), "change": one.change and _without_point(one.change),
+        "id": target.id, "class": target.prediction, "radius": target.radius, "broken": target.broken,
+        "inside": _without_point(target.inside), "change": target.change and _without_point(target.change),
     }  # fmt: skip
 
 
-def _without_point(found: Point | Changed) -> dict[str, Any]:
+def _without_point(point: Point | Changed) -> dict[str, Any]:
     """All fields but the point itself, which has as many numbers as an input."""
-    return {name: value for name, value in vars(found).items() if name != "x"}
+    return {name: value for name, value in vars(point).items() if name != "x"}

@@ -79,8 +79,8 @@ def certify(
 
         left = inputs_left(job, out, circumstances.shard)
         with Bar(reporter.console, "measuring", "speeds", MEASUREMENTS) as bar:
-            found = forecast(job, devices[0], len(left), bar.advance)
-        reporter.forecast(job, out, found, len(devices))
+            estimate = forecast(job, devices[0], len(left), bar.advance)
+        reporter.forecast(job, out, estimate, len(devices))
         return
 
     def workers() -> "Workers":

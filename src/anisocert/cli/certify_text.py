@@ -72,9 +72,9 @@ class Reporter:
 
     def _note(self) -> str:
         speed = self.evaluated / max(time.monotonic() - self.clock, 1e-6)
-        told = [f"{speed:,.0f} evaluations/s"] if self.evaluated else []
-        told += [f"{percent(self.correct / self.done)}% correct"] if self.done and self.labelled else []
-        return "  ".join(told)
+        parts = [f"{speed:,.0f} evaluations/s"] if self.evaluated else []
+        parts += [f"{percent(self.correct / self.done)}% correct"] if self.done and self.labelled else []
+        return "  ".join(parts)
 
     def remembered(self, count: int) -> None:
         """Count certificates that went through the memory."""
@@ -95,13 +95,13 @@ class Reporter:
     def finished(self, job: Job, out: Path) -> None:
         """Print the summary of a whole run."""
         run, c, shape = read_run(out), job.configuration, job.examples.shape
-        shown = {"certified": results_of(run)}
+        phases = {"certified": results_of(run)}
         if run.has_memory:
-            shown["after the memory"] = results_of(run, memory=True)
-        summary = {name: _summary(results) | {"protects": results.protects} for name, results in shown.items()}
+            phases["after the memory"] = results_of(run, memory=True)
+        summary = {name: _summary(results) | {"protects": results.protects} for name, results in phases.items()}
         levels = (run.said("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
-        self.console.print(_table(summary, units, shown["certified"].labelled))
+        self.console.print(_table(summary, units, phases["certified"].labelled))
         if run.has_memory and (inherited := int((run.column("memory_note") == INHERITED).sum())):
             line = f"{inherited} of {len(run)} answers are promises that the memory made before, to or around them"
             self.console.tell(line)
@@ -110,7 +110,7 @@ class Reporter:
             self.console.tell(f"{line}: a higher one may certify more")
         if c.trained_on:
             self.console.tell(f"[yellow]{SEEN}[/yellow]", markup=True)
-        self._room(job, run, shown["certified"].correct, summary["certified"])
+        self._room(job, run, phases["certified"].correct, summary["certified"])
         self.console.tell(f"finished: {len(run)} inputs in {out}")
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
@@ -153,8 +153,8 @@ class Reporter:
 
     def _object(self, out: Path, outcome: Outcome, state: str, summary: dict[str, Any] | None = None) -> None:
         if self.as_json:
-            said = {"run": str(out), "state": state, "done": outcome.done, "of": outcome.of, "summary": summary}
-            print(json.dumps(said))
+            document = {"run": str(out), "state": state, "done": outcome.done, "of": outcome.of, "summary": summary}
+            print(json.dumps(document))
 
 
 def _whose(c: Configuration) -> str:
@@ -190,6 +190,6 @@ def _table(summary: dict[str, dict[str, Any]], units: str, labelled: bool) -> Ta
         table.add_column(name, justify="right", no_wrap=True)
     for name, values in summary.items():
         whose = values["protects"] if len(summary) == 1 else f"{MEMORY[name]}: {values['protects']}"
-        shown = [f"{percent(values[key], key == 'abstain')}%" for key in shares]
-        table.add_row(whose, *shown, *(down(values[key], 4) for key in radii))
+        percentages = [f"{percent(values[key], key == 'abstain')}%" for key in shares]
+        table.add_row(whose, *percentages, *(down(values[key], 4) for key in radii))
     return table

@@ -60,18 +60,22 @@ def codebook(
     book = Codebook(np.stack(np.broadcast_arrays(*codes)), 1.0 if sigma is None else sigma)
     if sigma is None:
         book = Codebook(book.codes, book.largest)
-    each = [load(name.strip()) for name in networks.split(",")] if networks else []
-    if foreign := [type(one).__name__ for one, _ in each if getattr(one, "architecture", None) is None]:
+    loaded = [load(name.strip()) for name in networks.split(",")] if networks else []
+    if foreign := [type(network).__name__ for network, _ in loaded if getattr(network, "architecture", None) is None]:
         raise ArgumentError(
             f"expected --networks of our architectures, whose weights a file can keep, got {foreign[0]}: in Python, "
             "ac.Coded takes any"
         )
     claim(out, force)
-    book.save(out, each)
+    book.save(out, loaded)
     console = Console()
     console.tell(f"{out}: {len(book)} codes; noise of {book.sigma:g} for a selector, if any")
     for k, code in enumerate(book.codes):
         mean = float(np.exp(np.log(code.astype(float)).mean()))
-        shown = f"{mean:.4g}" if code.min() == code.max() else f"{code.min():.4g} to {code.max():.4g}, mean {mean:.4g}"
-        own = f"  {each[k][1]['architecture']}, trained with {each[k][1].get('sigma', 'unknown noise')}" if each else ""
-        console.tell(f"{k:>4}  {shown}{own}")
+        extent = f"{mean:.4g}" if code.min() == code.max() else f"{code.min():.4g} to {code.max():.4g}, mean {mean:.4g}"
+        own = (
+            f"  {loaded[k][1]['architecture']}, trained with {loaded[k][1].get('sigma', 'unknown noise')}"
+            if loaded
+            else ""
+        )
+        console.tell(f"{k:>4}  {extent}{own}")

@@ -33,13 +33,13 @@ ConfigFile = Annotated[
 ]
 
 
-def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[str, Any]:
+def _defaults(context: typer.Context, file: Path, content: dict[str, Any]) -> dict[str, Any]:
     """Parameters of the command and their values. A table named after a command holds options of that command alone."""
     command, commands = context.command, getattr(context.parent and context.parent.command, "commands", {})
-    own = said.get(str(context.info_name), {})
+    own = content.get(str(context.info_name), {})
     if not isinstance(own, dict):
         raise ArgumentError(f"{file}: expected [{context.info_name}] as a table, got {own!r}")
-    shared = {key: value for key, value in said.items() if key not in commands or not isinstance(value, dict)}
+    shared = {key: value for key, value in content.items() if key not in commands or not isinstance(value, dict)}
     names = {
         option.lstrip("-").replace("-", "_"): parameter.name
         for parameter in command.params
@@ -47,7 +47,7 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
         for option in parameter.opts
     }
     types = get_type_hints(getattr(command.callback, "__wrapped__", command.callback))
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for key, value in {**shared, **own}.items():
         name = names.get(key.replace("-", "_"))
         if name is None and isinstance(value, dict):
@@ -60,8 +60,8 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
             raise ArgumentError(f"{file}: expected {key} as {words(types[name])}, got {value!r}")
         for text in value if isinstance(value, list) else [value]:
             _refuse_function(file, key, text)
-        found[name] = value
-    return found
+        defaults[name] = value
+    return defaults
 
 
 def _refuse_function(file: Path, key: str, value: object) -> None:

@@ -59,10 +59,10 @@ def demo(
         for norm, level in (("l2", sigma), ("l1", lam))
         for method in DEMONSTRATED
     }  # fmt: skip
-    some = next(iter(configurations.values()))
+    first = next(iter(configurations.values()))
     out.mkdir(parents=True, exist_ok=True)  # an error now, not after the training, if this cannot work
     if toy:
-        return _toy(console, out, some.plan(), some.seed, force)
+        return _toy(console, out, first.plan(), first.seed, force)
     _claim(configurations, force)
     results: dict[str, Results] = {}
     for norm in ("l2", "l1"):
@@ -74,7 +74,7 @@ def demo(
                 _run(configuration, folder, bar)
         results |= {folder.name: results_of(read_run(folder)) for folder in folders}
         console.print(table([results[folder.name] for folder in folders], c.smoothing()))
-    conclude(console, results, some.alpha, out)
+    conclude(console, results, first.alpha, out)
     _report(console, list(configurations), out / "report.html")
 
 
@@ -148,9 +148,9 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
     from anisocert.report.toy import toy, toy_figure
 
     with styled(), console.status("training and certifying"):
-        made = toy(plan, seed)
-        files = save(toy_figure(made), out / "toy", force=force)
-    for (norm, method), certificates in made.certificates.items():
+        trained = toy(plan, seed)
+        files = save(toy_figure(trained), out / "toy", force=force)
+    for (norm, method), certificates in trained.certificates.items():
         sizes = ", ".join(" x ".join(down(axis) for axis in c.region.axes) for c in certificates if c.region)
         console.print(f"{norm} {method:<12} half-widths of the two regions: {sizes}")
     console.tell(

@@ -16,23 +16,23 @@ RADII = (0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
 def table(results: Sequence[Results], smoothing: Smoothing) -> Table:
     """One row per method: certified accuracy at several radii, abstention, means of radius and proxy radius."""
     noise = f"{type(smoothing).__name__} noise {float(smoothing.theta):g}"
-    shown = Table(
+    drawn = Table(
         title=f"{len(results[0])} test digits, {noise}, l{smoothing.norm} radii",
         caption="share of digits certified at each radius; ACR, ACR~: mean radius, mean proxy radius. Fixed: "
         f"{EVERYONE}; the others: {OWN}",
     )
-    shown.add_column("certified at", no_wrap=True)
+    drawn.add_column("certified at", no_wrap=True)
     for r in RADII:
-        shown.add_column(f"{r:g}", justify="right")
+        drawn.add_column(f"{r:g}", justify="right")
     for name in ("abstain", "ACR", "ACR~"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for one in results:
-        shown.add_row(
-            one.method, *(f"{percent(share, digits=0)}%" for share in one.accuracy(RADII)),
-            f"{percent(one.abstention, True, digits=0)}%",
-            *(down(mean) for mean in (one.mean(), one.mean("proxy_radius"))),
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for result in results:
+        drawn.add_row(
+            result.method, *(f"{percent(share, digits=0)}%" for share in result.accuracy(RADII)),
+            f"{percent(result.abstention, True, digits=0)}%",
+            *(down(mean) for mean in (result.mean(), result.mean("proxy_radius"))),
         )  # fmt: skip
-    return shown
+    return drawn
 
 
 def conclude(console: Console, results: Mapping[str, Results], alpha: float, out: Path) -> None:

@@ -66,7 +66,7 @@ def diagnose(
     job = loaded(replace(c, max=None), partial(typer.echo, err=True))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)
     with Bar(Console(stderr=True), "diagnosing", "steps", steps) as bar:
-        found = look(
+        diagnosis = look(
             job, devices_of(device)[0], inputs=c.max or 1, votes=votes, sigmas=sigmas, norms=norms,
             on_step=bar.advance,
         )  # fmt: skip
@@ -74,20 +74,20 @@ def diagnose(
         from anisocert.diagnosis.figure import write_figure
 
         figure.parent.mkdir(parents=True, exist_ok=True)
-        write_figure(found, figure, force)
+        write_figure(diagnosis, figure, force)
     if as_json:
         import json
 
         from anisocert.evaluate import EVERYONE
 
-        typer.echo(json.dumps(found.to_dict() | {"protects": EVERYONE}, indent=2))
+        typer.echo(json.dumps(diagnosis.to_dict() | {"protects": EVERYONE}, indent=2))
         return
-    _print(found, len(job.ids))
+    _print(diagnosis, len(job.ids))
     if figure is not None:
         Console().tell(f"picture: {figure}")
 
 
-def _print(found: "Diagnosis", total: int) -> None:
+def _print(diagnosis: "Diagnosis", total: int) -> None:
     from rich.table import Table
 
     from anisocert.cli.console import Console
@@ -95,32 +95,32 @@ def _print(found: "Diagnosis", total: int) -> None:
     from anisocert.evaluate import EVERYONE, down, percent
 
     console = Console()
-    table = Table(box=None, title=f"{found.inputs} inputs of {found.data}, {found.votes} noisy copies each")
+    table = Table(box=None, title=f"{diagnosis.inputs} inputs of {diagnosis.data}, {diagnosis.votes} noisy copies each")
     for name in ("", "norm", "noise", "accuracy", "certified", "abstain", "mean radius", "at best"):
         table.add_column(name, justify="left" if name in ("norm", "") else "right")
-    r = found.recommendation
-    for one in found.levels:
+    r = diagnosis.recommendation
+    for level in diagnosis.levels:
         table.add_row(
-            ">" if r.useful and (one.sigma, one.norm) == (r.sigma, r.norm) else "", one.norm, f"{one.sigma:.3g}",
-            f"{percent(one.accuracy, digits=0)}%", f"{percent(one.certified, digits=0)}%",
-            f"{percent(one.abstained, True, digits=0)}%", down(one.mean_radius),
-            down(one.farthest),
+            ">" if r.useful and (level.sigma, level.norm) == (r.sigma, r.norm) else "", level.norm,
+            f"{level.sigma:.3g}", f"{percent(level.accuracy, digits=0)}%", f"{percent(level.certified, digits=0)}%",
+            f"{percent(level.abstained, True, digits=0)}%", down(level.mean_radius),
+            down(level.farthest),
         )  # fmt: skip
     console.print(table)
     console.print(
         "accuracy: of single noisy copies; certified: answered correctly with a certificate of fixed noise, which is "
         f"{EVERYONE}; at best: the radius if all votes agree. All are estimates.\n"
     )
-    for sentence in found.findings:
+    for sentence in diagnosis.findings:
         console.print(f"- {sentence}")
-    for cost in found.costs:
+    for cost in diagnosis.costs:
         console.print(
             f"- {cost.method}: {cost.evaluations:,} network evaluations per input, {duration(cost.seconds)} here; "
             f"{duration(cost.seconds * total)} for all {total:,} inputs",
         )  # fmt: skip
     if r.useful:
         console.tell(f"\n{r.command}")
-    for remedy in found.remedies:
+    for remedy in diagnosis.remedies:
         console.print(f"\n{remedy.what}:")
         for command in remedy.commands:
             console.tell(command)

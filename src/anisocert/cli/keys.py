@@ -22,7 +22,7 @@ def add(
     """Add a key to a file, which is created if it does not exist, and print the key: it is stored nowhere."""
     from anisocert.service import add_key
 
-    wanted = tuple(one.strip() for one in rights.split(","))
+    wanted = tuple(right.strip() for right in rights.split(","))
     typer.echo(add_key(file, name, rights=wanted, per_minute=per_minute, most_bytes=most_bytes))
 
 

@@ -65,9 +65,9 @@ def add(
     earlier = stored.memory and stored.memory.place
     if out is None and not force and earlier not in (None, "", options.absolute(shown(memory), new=True)):
         raise ArgumentError(f"expected --out DIR or --force, as {run} has the answers of {earlier}: a copy keeps both")
-    known = inputs_by_id(inputs) if inputs else None
-    if known is not None:
-        stored.expect_inputs(known)
+    by_id = inputs_by_id(inputs) if inputs else None
+    if by_id is not None:
+        stored.expect_inputs(by_id)
     elif stored.place("data") is None:
         raise ArgumentError("the run does not name its data: give its inputs with --inputs")
     else:
@@ -79,10 +79,10 @@ def add(
     ):
         if out is not None:
             copy_run(run, out, force)
-        notes = add_to_memory(out or run, opened, known, bar.advance, data=data, force=force)
-        told = ", ".join(f"{notes[note]} {note}" for note in NOTES)
+        notes = add_to_memory(out or run, opened, by_id, bar.advance, data=data, force=force)
+        counts = ", ".join(f"{notes[note]} {note}" for note in NOTES)
         whose = promised(POLICIES[opened.policy])
-        console.tell(f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}")
+        console.tell(f"{counts}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}")
         try:
             _ = read_run(out or run).attacked
         except WrongFileError as error:  # it was measured before these answers
@@ -112,21 +112,21 @@ def lookup(
     if data is not None and inputs is None:
         examples = load(data, split)  # type: ignore[arg-type]  # it checks the name
         examples = examples.subset(most=most, ids=wanted)
-        known = dict(zip(examples.ids.tolist(), examples.x, strict=True))
+        by_id = dict(zip(examples.ids.tolist(), examples.x, strict=True))
     elif inputs is not None and data is None:
-        known = inputs_by_id(inputs)
+        by_id = inputs_by_id(inputs)
     else:
         raise ArgumentError("expected either --data or --inputs")
-    if missing := set(wanted or ()) - set(known):
+    if missing := set(wanted or ()) - set(by_id):
         raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
     table = Table("id", "class", "radius", "proxy radius", "promised to input", box=None)
-    chosen = wanted or list(known)[:most]
+    chosen = wanted or list(by_id)[:most]
     with Memory.open(file, read_only=True) as memory:
         whose = promised(POLICIES[memory.policy])
         for id_ in chosen:
-            if (found := memory.lookup(known[id_])) is not None:
-                radii = down(found.radius, 6), down(found.proxy_radius, 6)
-                table.add_row(str(id_), str(found.prediction), *radii, str(found.id))
+            if (promise := memory.lookup(by_id[id_])) is not None:
+                radii = down(promise.radius, 6), down(promise.proxy_radius, 6)
+                table.add_row(str(id_), str(promise.prediction), *radii, str(promise.id))
     console = Console()
     if table.row_count:
         console.print(table)
@@ -171,7 +171,7 @@ def stats(file: File) -> None:
     from anisocert.memory import POLICIES, Memory
 
     with Memory.open(file, read_only=True) as memory:
-        found = memory.stats()
+        state = memory.stats()
 
     def most(alphas: float) -> str:
         return probability(float(f"{alphas:.12g}"), 6)  # in which 28 times 0.001 is 0.028
@@ -183,24 +183,24 @@ def stats(file: File) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in {
-        "entries": f"{found.entries:,}",
-        "per class": ", ".join(f"{label}: {count:,}" for label, count in found.classes.items()),
-        "per note": ", ".join(f"{note}: {count:,}" for note, count in found.notes.items()),
-        "median radius": down(found.median_radius, 6),
-        "median proxy radius": down(found.median_proxy_radius, 6),
-        "policy": f"{found.policy}: radii are {promised(POLICIES[found.policy])}",
-        "model": found.model_hash or "none yet",
-        "norm": "none yet" if found.norm is None else f"l{found.norm}",
-        "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),
-        "submissions": f"{found.submissions:,}, abstentions included; their alphas add up to {most(found.alphas)}",
+        "entries": f"{state.entries:,}",
+        "per class": ", ".join(f"{label}: {count:,}" for label, count in state.classes.items()),
+        "per note": ", ".join(f"{note}: {count:,}" for note, count in state.notes.items()),
+        "median radius": down(state.median_radius, 6),
+        "median proxy radius": down(state.median_proxy_radius, 6),
+        "policy": f"{state.policy}: radii are {promised(POLICIES[state.policy])}",
+        "model": state.model_hash or "none yet",
+        "norm": "none yet" if state.norm is None else f"l{state.norm}",
+        "shape": "none yet" if state.shape is None else " x ".join(map(str, state.shape)),
+        "submissions": f"{state.submissions:,}, abstentions included; their alphas add up to {most(state.alphas)}",
         "alpha": "per certificate"
-        if found.lifetime is None
-        else f"{found.lifetime:g} for all that it ever "
-        f"promises, of which {most(found.spent)} is spent, by {found.numbers:,} numbers",
-        "created": when(found.created),
-        "newest entry": when(found.newest),
-        "file": f"{found.file_bytes / 1e6:,.1f} MB",
-        "in memory when open": f"{found.index_bytes / 1e6:,.1f} MB",
+        if state.lifetime is None
+        else f"{state.lifetime:g} for all that it ever "
+        f"promises, of which {most(state.spent)} is spent, by {state.numbers:,} numbers",
+        "created": when(state.created),
+        "newest entry": when(state.newest),
+        "file": f"{state.file_bytes / 1e6:,.1f} MB",
+        "in memory when open": f"{state.index_bytes / 1e6:,.1f} MB",
     }.items():
         table.add_row(name, value)
     Console().print(table)
@@ -236,8 +236,8 @@ def migrate(
 
     console = Console()
     with console.status("moving"):
-        found = migrate(source, target)
-    console.tell(f"{found.entries} entries are in {shown(target)} now, proven there; {shown(source)} is closed")
+        moved = migrate(source, target)
+    console.tell(f"{moved.entries} entries are in {shown(target)} now, proven there; {shown(source)} is closed")
 
 
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")

@@ -14,8 +14,8 @@ from anisocert.errors import ArgumentError
 from anisocert.options import NETWORK, Computing, Options, check, choices, plain
 
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
-COMPUTING = tuple(one.name for one in fields(Computing))
-DECLARED = {one.name: one for one in (*fields(Options), *fields(Computing))}
+COMPUTING = tuple(option.name for option in fields(Computing))
+DECLARED = {option.name: option for option in (*fields(Options), *fields(Computing))}
 TYPES = get_type_hints(Options) | get_type_hints(Computing)
 MOST_METAVAR = 18  # characters: the column of longer ones would leave no room for the help
 Asked = dict[str, Any]
@@ -27,65 +27,71 @@ def takes(*names: str, **changed: Any) -> Callable[[Command], Command]:
 
     changed: what this command declares differently, as in n=option(10_000, "Votes per digit.").
     """
-    wanted = [one for name, one in DECLARED.items() if name in {*names, *changed}]
-    ours = [_parameter(one, TYPES[one.name], changed.get(one.name)) for one in wanted]
-    return _gathering("asked", ours, lambda given: {name: _read(name, value) for name, value in given.items()})
+    wanted = [option for name, option in DECLARED.items() if name in {*names, *changed}]
+    parameters = [_parameter(option, TYPES[option.name], changed.get(option.name)) for option in wanted]
+    return _gathering("asked", parameters, lambda values: {name: _read(name, value) for name, value in values.items()})
 
 
 def declared(into: str, kind: type[Any]) -> Callable[[Command], Command]:
     """Give a command options of its own, the fields of a dataclass; it gets one of these as its parameter `into`."""
     hints = get_type_hints(kind)
-    return _gathering(into, [_parameter(one, hints[one.name]) for one in fields(kind)], lambda given: kind(**given))
+    return _gathering(
+        into, [_parameter(option, hints[option.name]) for option in fields(kind)], lambda values: kind(**values)
+    )
 
 
 def finds(*names: str) -> Callable[[Command], Command]:
     """Give a command that reads a run options for where its files are; it gets them as one dictionary, `places`."""
-    return _gathering("places", [_place(name) for name in names], lambda given: given)
+    return _gathering("places", [_place(name) for name in names], lambda values: values)
 
 
-def _gathering(into: str, ours: list[inspect.Parameter], read: Callable[[Asked], Any]) -> Callable[[Command], Command]:
+def _gathering(
+    into: str, options: list[inspect.Parameter], read: Callable[[Asked], Any]
+) -> Callable[[Command], Command]:
     """Let options stand where a command has one parameter, which is `read` from what was typed for them, by name."""
 
     def decorate(command: Command) -> Command:
         own, hints = inspect.signature(command).parameters, get_type_hints(command, include_extras=True)
         parameters = list[inspect.Parameter]()
-        for name, one in own.items():
-            parameters += ours if name == into else [one.replace(annotation=hints[name], kind=one.KEYWORD_ONLY)]
-        parameters.sort(key=lambda one: one.default is not one.empty)  # required ones first
+        for name, param in own.items():
+            parameters += options if name == into else [param.replace(annotation=hints[name], kind=param.KEYWORD_ONLY)]
+        parameters.sort(key=lambda param: param.default is not param.empty)  # required ones first
 
         @functools.wraps(command)
-        def typed(**given: Any) -> None:
-            command(**{into: read({one.name: given.pop(one.name) for one in ours})}, **given)
+        def typed(**values: Any) -> None:
+            command(**{into: read({option.name: values.pop(option.name) for option in options})}, **values)
 
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        typed.__annotations__ = {one.name: one.annotation for one in parameters}
+        typed.__annotations__ = {param.name: param.annotation for param in parameters}
         return typed
 
     return decorate
 
 
-def _parameter(one: Field[Any], kind: Any, changed: Any = None) -> inspect.Parameter:
+def _parameter(option: Field[Any], kind: Any, changed: Any = None) -> inspect.Parameter:
     """An option as typer reads it. Choices and lists are read as texts: the configuration checks them."""
-    name, kind = one.name, plain(kind)
-    said = {**one.metadata, **(changed.metadata if changed is not None else {})}
-    default = one.default if changed is None or changed.default is MISSING else changed.default
+    name, kind = option.name, plain(kind)
+    metadata = {**option.metadata, **(changed.metadata if changed is not None else {})}
+    default = option.default if changed is None or changed.default is MISSING else changed.default
     metavar = (
-        f"<{kind.__name__} >={said['least']}>" if "least" in said else said.get("metavar") or "|".join(choices(kind))
+        f"<{kind.__name__} >={metadata['least']}>"
+        if "least" in metadata
+        else metadata.get("metavar") or "|".join(choices(kind))
     )
     if choices(kind) or get_origin(kind) is tuple:
         kind = str
     # With a flag of its own, one that is off has no --no- beside it.
-    flag = said.get("flag") or (f"--{name.replace('_', '-')}" if kind is bool and default is not None else None)
+    flag = metadata.get("flag") or (f"--{name.replace('_', '-')}" if kind is bool and default is not None else None)
     info = typer.Option(
-        *filter(None, [flag]), help=said["help"], rich_help_panel=said.get("panel"),
-        metavar=metavar if 0 < len(metavar) <= MOST_METAVAR else None, **said.get("typer", {}),
+        *filter(None, [flag]), help=metadata["help"], rich_help_panel=metadata.get("panel"),
+        metavar=metavar if 0 < len(metavar) <= MOST_METAVAR else None, **metadata.get("typer", {}),
     )  # fmt: skip
     if name == "model":
-        info = typer.Argument(help=said["help"])
-    if said.get("checkpoint") or default is None:
+        info = typer.Argument(help=metadata["help"])
+    if metadata.get("checkpoint") or default is None:
         default, kind = None, kind | None
-    given = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=Annotated[kind, info])
+    initial = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=initial, annotation=Annotated[kind, info])
 
 
 def _read(name: str, value: Any) -> Any:
@@ -158,9 +164,9 @@ def seconds(text: str | None) -> float | None:
         return None
     unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
     try:
-        found = float(text[:-1] if unit else text) * (unit or 1)
+        budget = float(text[:-1] if unit else text) * (unit or 1)
     except ValueError:
-        found = -1.0
-    if not 0 <= found < float("inf"):
+        budget = -1.0
+    if not 0 <= budget < float("inf"):
         raise ArgumentError(f"expected --time-budget as in 90, 10m or 2h, got {text!r}")
-    return found
+    return budget

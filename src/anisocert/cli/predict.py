@@ -101,10 +101,10 @@ def _answers(job: "Job", network: "Network") -> list[int]:
         network.on_rows = lambda rows, _: bar.advance(rows / c.n)
         for first in range(0, len(job.ids), AT_ONCE):
             chunk = job.chunk(job.ids[first : first + AT_ONCE])
-            found = answer(
+            chunk_answers = answer(
                 network, chunk.x, ids=chunk.ids, smoothing=c.smoothing(), method=method, plan=c.plan(), seed=c.seed
             )
-            answers += found.tolist()
+            answers += chunk_answers.tolist()
             bar.reach(len(answers))
     return answers
 

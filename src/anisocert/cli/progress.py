@@ -55,9 +55,9 @@ class Bar:
     def _line(self, elapsed: float) -> str:
         here, of = self.done - self._done_before, "" if self.total is None else f" of {self.total:,.0f}"
         left = elapsed * (self.total - self.done) / here if here > 0 and self.total is not None else None
-        said = [f"{self.task.strip()}: {int(self.done):,}{of} {self.unit} after {duration(elapsed)}"]
-        said += [] if left is None else [f"about {duration(left)} left"]
-        return ", ".join(said + ([self.note] if self.note else []))
+        parts = [f"{self.task.strip()}: {int(self.done):,}{of} {self.unit} after {duration(elapsed)}"]
+        parts += [] if left is None else [f"about {duration(left)} left"]
+        return ", ".join(parts + ([self.note] if self.note else []))
 
 
 def duration(seconds: float) -> str:

@@ -60,33 +60,38 @@ def quantize(
     console = Console()
     c = configured(asked | {"denoise": None}, console.tell)
     claim(out, force)
-    first = c.layout if c.layout == CHANNELS_FIRST else None  # about the data; else about the network
-    examples = load(c.data, c.split, first)
+    layout = c.layout if c.layout == CHANNELS_FIRST else None  # about the data; else about the network
+    examples = load(c.data, c.split, layout)
     classes = examples.num_classes if examples.labelled else None
-    model, known = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
-    check_units(examples.sample(), known.get("mean"), known.get("std"))
-    for note in (*examples.remarks, *known.get("notes", ())):
+    model, metadata = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
+    check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
+    for note in (*examples.remarks, *metadata.get("notes", ())):
         console.tell(f"note: {note}")
     places = np.random.default_rng(c.seed).permutation(len(examples))[: (c.max or 0) + OTHERS]
-    some = examples.at(places)
+    chosen = examples.at(places)
     torch.manual_seed(c.seed)
-    x = torch.from_numpy(some.x)
+    x = torch.from_numpy(chosen.x)
     x = x + noise_like(x, c.smoothing())
-    ranges, others = x[: c.max], x[c.max :]
+    ranges, held_out = x[: c.max], x[c.max :]
     with console.status("exporting the network and measuring the ranges of its maps"):
-        made = write(model, ranges, out)
+        quantized = write(model, ranges, out)
     console.tell(f"{out}: {c.model} in 8-bit integers, by {len(ranges)} noisy examples")
-    if len(others):
-        votes, now = (torch.cat([_votes(one, part) for part in torch.split(others, AT_ONCE)]) for one in (model, made))
-        moved = percent(float((votes != now).float().mean()), True, digits=2)
-        line = f"of the votes of {len(others)} other noisy examples {moved}% moved"
+    if len(held_out):
+        votes, quantized_votes = (
+            torch.cat([_votes(network, part) for part in torch.split(held_out, AT_ONCE)])
+            for network in (model, quantized)
+        )
+        moved = percent(float((votes != quantized_votes).float().mean()), True, digits=2)
+        line = f"of the votes of {len(held_out)} other noisy examples {moved}% moved"
         if examples.labelled:
-            y = torch.from_numpy(some.y[c.max :])
-            was, is_ = (percent(float((one == y).float().mean()), digits=2) for one in (votes, now))
-            line += f"; correct are {is_}%, in float32 {was}%"
+            y = torch.from_numpy(chosen.y[c.max :])
+            before, after = (
+                percent(float((answers == y).float().mean()), digits=2) for answers in (votes, quantized_votes)
+            )
+            line += f"; correct are {after}%, in float32 {before}%"
         console.tell(line)
     noise = ["--norm", c.norm, "--sigma", f"{c.sigma:g}", "--method", "fixed"]
-    data = ["--data", c.data, *(["--layout", first] if first else [])]
+    data = ["--data", c.data, *(["--layout", layout] if layout else [])]
     command = ["anisocert", "certify", str(out), *data, *noise, "--out", "RUN"]
     console.tell(f"It is a network of its own, without gradients. Next:\n{shell_join(command)}")
 

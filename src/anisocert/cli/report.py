@@ -51,7 +51,7 @@ def report(
 
     if table is not None:
         expect_one_of("--table", table, FORMATS)
-    said = Console(stderr=table is not None)  # standard output is kept for what other programs read
+    console = Console(stderr=table is not None)  # standard output is kept for what other programs read
     target = page_file(out or (runs[0] if len(runs) == 1 else Path()) / "report.html")
     claim(target, force)
     folders, stored = list(dict.fromkeys(runs)), list[StoredRun]()
@@ -61,17 +61,17 @@ def report(
             bar.advance()
         comparisons = write_report(stored, target, gallery, bar.advance)
     if table is not None:
-        shown, unbacked = Console(), [said_of for run in stored if (said_of := memory_backing(run))]
+        stdout, unbacked = Console(), [warning for run in stored if (warning := memory_backing(run))]
         for comparison in comparisons:
             also = unbacked if comparison.headline.before.labelled else [NO_LABELS, *unbacked]
-            for one in (replace(one, caption=" ".join((one.caption, *also))) for one in tables_of(comparison)):
-                if table == "terminal" and shown.is_terminal:
-                    shown.print(terminal(one, shown.width), "")
+            for drawn in (replace(drawn, caption=" ".join((drawn.caption, *also))) for drawn in tables_of(comparison)):
+                if table == "terminal" and stdout.is_terminal:
+                    stdout.print(terminal(drawn, stdout.width), "")
                 else:
-                    typer.echo(render(one, table))
-    said.tell(f"report: {target}")
+                    typer.echo(render(drawn, table))
+    console.tell(f"report: {target}")
     if figures is not None:
         from anisocert.report.figures import write_figures
 
         for name in write_figures(comparisons, figures, model, force, denoise):
-            said.tell(f"figure: {name}")
+            console.tell(f"figure: {name}")

@@ -57,16 +57,16 @@ def reproduce(
     console, budget = Console(), options.seconds(time_budget)
     stages = read_matrix(experiment)
     _check(experiment, stages)
-    chosen = [stage for stage in stages if any(fnmatch(stage.name, one) for one in only or "*")]
-    for one in only or ():
-        if not any(fnmatch(stage.name, one) for stage in stages):
-            raise ArgumentError(f"expected --only to match a stage, got {one!r}; one is {stages[0].name!r}")
+    chosen = [stage for stage in stages if any(fnmatch(stage.name, pattern) for pattern in only or "*")]
+    for pattern in only or ():
+        if not any(fnmatch(stage.name, pattern) for stage in stages):
+            raise ArgumentError(f"expected --only to match a stage, got {pattern!r}; one is {stages[0].name!r}")
     if dry_run:
         for stage in chosen:
             console.tell(command_line(stage))
         kinds = Counter(stage.name.partition(" ")[0] for stage in chosen)
-        told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-        console.tell(f"# {len(chosen)} stages: {told}")
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        console.tell(f"# {len(chosen)} stages: {counts}")
         return
     out.mkdir(parents=True, exist_ok=True)
     console.tell(f"{len(chosen)} stages; how far each has come is in {out}/logs")

@@ -79,8 +79,8 @@ def serve(
             system, holders, name=name or _name(c.model), shape=tuple(c.input_shape or ()) or None,
             domain=None if c.domain is None else (c.domain[0], c.domain[1]), limits=limits, examples=examples,
         )  # fmt: skip
-        told = f"serving {service.name}, {len(memory)} promises, at"
-        serve_until_told(service, address, lambda port: tell(f"{told} {address.url(port)}"))
+        announcement = f"serving {service.name}, {len(memory)} promises, at"
+        serve_until_told(service, address, lambda port: tell(f"{announcement} {address.url(port)}"))
 
 
 def _name(model: str) -> str:

@@ -63,13 +63,13 @@ def show(
 def _named(stored: "StoredRun", name: str) -> int:
     """The id of the example whose image file has this name."""
     examples = stored.examples(whole=False)
-    known = examples.named
-    if name not in known:
-        like = f", as in {next(iter(known))}" if known else ""
+    ids = examples.named
+    if name not in ids:
+        like = f", as in {next(iter(ids))}" if ids else ""
         raise ArgumentError(
             f"expected the id of an example in {stored.folder}, or the name of its file{like}, got {name!r}"
         )
-    return known[name]
+    return ids[name]
 
 
 def _recounted(stored: "StoredRun", number: int, device: str) -> "NDArray[Any]":
@@ -81,13 +81,13 @@ def _recounted(stored: "StoredRun", number: int, device: str) -> "NDArray[Any]":
     votes = int(stored.said("n0") or 0) + (stored.row(number)["votes"] or 0)  # an error if it is not in the run
     counts: list[NDArray[Any]] = []
     with Bar(Console(stderr=True), "recounting", "votes", votes) as bar:
-        wrong = list(
+        findings = list(
             recount(stored, [number], device, lambda _, votes: counts.append(votes), lambda rows, _: bar.advance(rows))
         )
-    if wrong and not counts:
-        raise AnisocertError(f"expected votes that can be drawn again, got none drawn: {wrong[0]}")
-    if wrong:
-        raise AnisocertError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
+    if findings and not counts:
+        raise AnisocertError(f"expected votes that can be drawn again, got none drawn: {findings[0]}")
+    if findings:
+        raise AnisocertError(f"expected the run's votes when drawn again, got others: {findings[0]}")
     return counts[0]
 
 
@@ -102,8 +102,8 @@ def _print(console: "Console", e: "Evidence") -> None:
     console.print(f"{e.label}; {e.row['method']} noise, {e.row['norm']}\n")
     console.print("What may be quoted", style="bold")
     console.print(sentence(e))
-    for one in assumptions(e):
-        console.print(f"- {one}")
+    for assumption in assumptions(e):
+        console.print(f"- {assumption}")
     console.print("\nRegion", style="bold")
     console.print(region_sentence(e))
     if e.binding is not None:
@@ -140,13 +140,13 @@ def _print_json(e: "Evidence") -> None:
 
     from anisocert.report import assumptions, sentence
 
-    said = {
+    document = {
         "id": e.id, "data": e.comparison.data, "label": e.row["label"], "prediction": e.prediction,
         "sentence": sentence(e), "assumptions": assumptions(e), "row": dict(e.row),
-        "implied": None if e.binding is None else [asdict(one) for one in e.implied(e.binding)],
+        "implied": None if e.binding is None else [asdict(ball) for ball in e.implied(e.binding)],
         "radius": 0.0 if e.binding is None else e.binding.radius,
         "proxy_radius": 0.0 if e.binding is None else e.binding.proxy_radius, "whole": e.whole,
         "promise": None if e.promise is None else e.promise.id,
         "votes": None if e.counts is None else e.counts.tolist(),
     }  # fmt: skip
-    typer.echo(json.dumps(said, indent=2))
+    typer.echo(json.dumps(document, indent=2))

@@ -69,8 +69,8 @@ class Training:
     @property
     def own(self) -> dict[str, Path | str]:
         """What was asked for of the options that only some recipes have."""
-        given = {"denoise": self.denoise, "told": self.told, "levels": self.levels, "worth": self.worth}
-        return {name: value for name, value in given.items() if value is not None}
+        values = {"denoise": self.denoise, "told": self.told, "levels": self.levels, "worth": self.worth}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @options.takes(
@@ -108,30 +108,30 @@ def train(asked: options.Asked, training: Training, force: options.Force = False
     setup.expect_taken(kind, classifier, arch, training.own, reading)
     book, smoothing = setup.noise_of(kind, norm, training.sigma, training.codebook)
     sigma = float(smoothing.theta.mean()) if training.sigma is None else training.sigma
-    chosen = setup.recipe_of(kind, sigma, training.own, training.changes or [])
-    chosen.check(smoothing)
+    recipe = setup.recipe_of(kind, sigma, training.own, training.changes or [])
+    recipe.check(smoothing)
     numerics = Numerics(precision=training.precision)  # type: ignore[arg-type]  # it checks the name
     where = torch.device(devices_of(training.device)[0])
-    given = {
+    overrides = {
         "batch_size": training.batch_size, "learning_rate": training.lr, "weight_decay": training.weight_decay,
         "schedule": training.schedule,
     }  # fmt: skip
 
     def sgd(size: int) -> Sgd:
-        return dataclasses.replace(chosen.sgd(size, epochs), **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+        return dataclasses.replace(recipe.sgd(size, epochs), **{k: v for k, v in overrides.items() if v is not None})  # type: ignore[arg-type]
 
     # Errors now, not once the data is read.
     sgd(1)
     Stream(seed, Stage.ESTIMATE, 0)
     if kind.fresh:
-        setup.expect_network(chosen, arch, smoothing)
+        setup.expect_network(recipe, arch, smoothing)
     options.checked()
     setup.expect_there(classifier)
     examples = load(data, "train")
-    for note in (*examples.remarks, *(setup.label_notes(examples) if chosen.labelled else ())):
+    for note in (*examples.remarks, *(setup.label_notes(examples) if recipe.labelled else ())):
         console.tell(f"note: {note}")
     if arch is None and kind.fresh:
-        arch = chosen.suited(examples.shape)
+        arch = recipe.suited(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
     warn_of_units(sigma, examples.std, images=len(examples.shape) > 1)
     test = load(data, "test") if splits(data) and kind.answers else None
@@ -141,7 +141,7 @@ def train(asked: options.Asked, training: Training, force: options.Force = False
         examples, smoothing, architecture=arch or "", classifier=classifier, reading=reading, denoise=training.denoise,
         codebook=book, seed=seed, device=where, tell=console.print, busy=console.status,
     )  # fmt: skip
-    model, chosen, examples = chosen.prepared(task)
+    model, recipe, examples = recipe.prepared(task)
     with Bar(console, "training", "epochs", epochs) as bar:
 
         def resumed(kept: int) -> None:
@@ -155,7 +155,7 @@ def train(asked: options.Asked, training: Training, force: options.Force = False
 
         try:
             records = run(
-                model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=training.crop,
+                model, examples, recipe, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=training.crop,
                 flip=training.flip, seed=seed, device=where, precision=numerics.precision, compile=training.compile,
                 on_epoch=tell, on_resume=resumed, force=force,
             )  # fmt: skip

@@ -22,13 +22,13 @@ def expect_taken(
 ) -> None:
     """An error for options that the recipe does not take, and for a network that it needs and that is not named."""
     if kind.needs_classifier != (classifier is not None):
-        needing = " or ".join(one.name for one in RECIPES.values() if one.needs_classifier)
+        needing = " or ".join(recipe.name for recipe in RECIPES.values() if recipe.needs_classifier)
         raise ArgumentError(f"expected --classifier, a network, with --recipe {needing} and with no other")
     if classifier is None and reading:
         raise ArgumentError(f"expected --{next(iter(reading))} with --classifier, which it is about, got it alone")
     for name, value in own.items():
         if name not in kind.own:
-            owners = " or ".join(one.name for one in RECIPES.values() if name in one.own)
+            owners = " or ".join(recipe.name for recipe in RECIPES.values() if name in recipe.own)
             raise ArgumentError(f"expected --{name} with --recipe {owners} and with no other, got {str(value)!r}")
     if arch is not None and not kind.fresh:
         raise ArgumentError(f"expected no --arch with --recipe {kind.name}, which trains the classifier, got {arch!r}")
@@ -79,9 +79,9 @@ def label_notes(examples: Dataset) -> Iterator[str]:
         return
     absent = np.setdiff1d(np.arange(examples.num_classes), examples.y).tolist()
     if absent:
-        named = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
+        names = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
         remedy = ": do labels start at 1?" if absent == [0] else ""
-        yield f"no training example has class {named}, of {examples.num_classes}{remedy}"
+        yield f"no training example has class {names}, of {examples.num_classes}{remedy}"
 
 
 def expect_there(classifier: Path | None) -> None:

@@ -38,9 +38,9 @@ def import_(
     """
     from anisocert.evaluate.exchange import import_tsv
 
-    found = import_tsv(file, out, sigma=sigma, norm=norm, method=method, alpha=alpha, n=n, data=data, force=force)
-    cut = "; the last line was truncated and is left out" if found.cut else ""
-    typer.echo(f"{len(found.lines)} results of {file} (layout {found.format}) are now the run {out}{cut}")
+    imported = import_tsv(file, out, sigma=sigma, norm=norm, method=method, alpha=alpha, n=n, data=data, force=force)
+    cut = "; the last line was truncated and is left out" if imported.cut else ""
+    typer.echo(f"{len(imported.lines)} results of {file} (layout {imported.format}) are now the run {out}{cut}")
 
 
 def export(

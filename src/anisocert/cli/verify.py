@@ -59,33 +59,33 @@ def verify(
 
     given = {"fresh": fresh, "device": device != "auto", **{name: places[name] is not None for name in VOTERS}}
     _expect_recount(recount, [name for name, value in given.items() if value])
-    found = check(run, places["memory"], places["data"])
-    if found.run is not None and not found.run.has_memory:  # whose answers are derived again from the inputs
+    result = check(run, places["memory"], places["data"])
+    if result.run is not None and not result.run.has_memory:  # whose answers are derived again from the inputs
         _expect_recount(recount, ["data"] if places["data"] is not None else [])
     recounted: list[int] = []
-    if recount and found.run is not None:
-        found, recounted = _recounted(found, found.run.moved(**places), recount, device, fresh)
+    if recount and result.run is not None:
+        result, recounted = _recounted(result, result.run.moved(**places), recount, device, fresh)
     if json_:
-        _print_json(run, found, recounted)
+        _print_json(run, result, recounted)
     else:
-        undone = (f"not recomputed: {one}" for one in found.undone)
-        for line in (*found.findings, *undone, *(f"note: {note}" for note in found.notes)):
+        undone = (f"not recomputed: {reason}" for reason in result.undone)
+        for line in (*result.findings, *undone, *(f"note: {note}" for note in result.notes)):
             typer.echo(line)
-        typer.echo(_summary(run, found, recounted, fresh))
-    if not found.ok or found.undone:
-        raise typer.Exit(NOT_ALL if found.ok else FAILED)
+        typer.echo(_summary(run, result, recounted, fresh))
+    if not result.ok or result.undone:
+        raise typer.Exit(NOT_ALL if result.ok else FAILED)
 
 
-def _expect_recount(count: int, given: list[str]) -> None:
+def _expect_recount(count: int, names: list[str]) -> None:
     """An error if options were given that are about the votes of rows, and no rows: nothing would heed them."""
-    if given and not count:
+    if names and not count:
         raise typer.BadParameter(
-            f"expected --recount K with --{given[0]}, the number of rows to draw votes for, got none"
+            f"expected --recount K with --{names[0]}, the number of rows to draw votes for, got none"
         )
 
 
 def _recounted(
-    found: "Verification", run: "StoredRun", count: int, device: str, fresh: int
+    result: "Verification", run: "StoredRun", count: int, device: str, fresh: int
 ) -> "tuple[Verification, list[int]]":
     """The verification with the findings of some rows' votes, drawn again, and which rows these are."""
     import secrets
@@ -103,32 +103,32 @@ def _recounted(
         again = recount(
             run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: bar.advance(rows), new
         )
-        wrong = tuple(again)
+        findings = tuple(again)
     if new is not None:
         notes.append(f"fresh votes are those of seed {new[1]}")
-    elif wrong and notes:
+    elif findings and notes:
         notes.append("other versions can round differently: a difference of a few votes need not be anyone's fault")
-    return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), drawn
+    return replace(result, findings=result.findings + findings, notes=(*result.notes, *notes)), drawn
 
 
-def _summary(run: Path, found: "Verification", recounted: list[int], fresh: int) -> str:
-    done = f"{found.files} files checked, {found.rows} rows recomputed"
+def _summary(run: Path, result: "Verification", recounted: list[int], fresh: int) -> str:
+    done = f"{result.files} files checked, {result.rows} rows recomputed"
     if recounted:
         how = f"{fresh:,} fresh votes each for {len(recounted)}" if fresh else f"votes of {len(recounted)} drawn again"
         done += f", {how} (ids {', '.join(map(str, recounted))})"
-    if found.ok:
-        verdict = "nothing wrong found, but not everything was recomputed" if found.undone else "nothing wrong"
+    if result.ok:
+        verdict = "nothing wrong found, but not everything was recomputed" if result.undone else "nothing wrong"
         return f"{run}: {verdict}; {done}"
-    return f"{run}: {len(found.findings)} thing{'s' * (len(found.findings) > 1)} wrong; {done}"
+    return f"{run}: {len(result.findings)} thing{'s' * (len(result.findings) > 1)} wrong; {done}"
 
 
-def _print_json(run: Path, found: "Verification", recounted: list[int]) -> None:
+def _print_json(run: Path, result: "Verification", recounted: list[int]) -> None:
     import json
     from dataclasses import asdict
 
-    said = {
-        "run": str(run), "ok": found.ok, "findings": [asdict(finding) for finding in found.findings],
-        "not_recomputed": list(found.undone), "notes": list(found.notes), "files": found.files, "rows": found.rows,
+    document = {
+        "run": str(run), "ok": result.ok, "findings": [asdict(finding) for finding in result.findings],
+        "not_recomputed": list(result.undone), "notes": list(result.notes), "files": result.files, "rows": result.rows,
         "recounted": recounted,
     }  # fmt: skip
-    typer.echo(json.dumps(said, indent=2))
+    typer.echo(json.dumps(document, indent=2))

@@ -10,7 +10,7 @@ from anisocert.errors import ArgumentError
 from anisocert.train import RECIPES
 
 # Recipes whose networks begin with others; a selector is certified by other options than a network.
-FROM_OTHERS = tuple(one.name for one in RECIPES.values() if one.needs_classifier and one.answers)
+FROM_OTHERS = tuple(recipe.name for recipe in RECIPES.values() if recipe.needs_classifier and recipe.answers)
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,9 @@ def is_done(stage: Stage, out: Path) -> bool:
 def _read(path: Path) -> tuple[str, dict[str, str]]:
     """The command of a mark, and the SHA-256 of each file that it read."""
     try:
-        said = json.loads(read_regular(path, LARGEST))
-        command, files = said["command"], said.get("files", {})
-        if fits(command, str) and fits(files, dict) and all(fits(one, str) for pair in files.items() for one in pair):
+        content = json.loads(read_regular(path, LARGEST))
+        command, files = content["command"], content.get("files", {})
+        if fits(command, str) and fits(files, dict) and all(fits(text, str) for pair in files.items() for text in pair):
             return command, files
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass

@@ -56,104 +56,104 @@ OF_NETWORKS |= {"only": list[str], "first": list[str]}
 
 def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
-    said = read_toml(file)
-    _expect(file, "the file", said, TOP, {"data", "methods", "networks"})
-    splits(said["data"])  # an error if there is no such data
-    if not said["networks"] or isinstance(said["networks"], dict):
-        raise ArgumentError(f"{file}: expected networks as [[networks]], at least one, got {said['networks']!r}")
-    made: dict[str, Network] = {}
-    stages = [stage for group in said["networks"] for stage in _networks(file, said, group, made)]
+    matrix = read_toml(file)
+    _expect(file, "the file", matrix, TOP, {"data", "methods", "networks"})
+    splits(matrix["data"])  # an error if there is no such data
+    if not matrix["networks"] or isinstance(matrix["networks"], dict):
+        raise ArgumentError(f"{file}: expected networks as [[networks]], at least one, got {matrix['networks']!r}")
+    networks: dict[str, Network] = {}
+    stages = [stage for group in matrix["networks"] for stage in _networks(file, matrix, group, networks)]
     check_stages(file, stages)
     return stages
 
 
-def _networks(file: Path, said: Values, group: Values, made: dict[str, Network]) -> Iterator[Stage]:
-    """The stages of one group. made: the networks so far; these are added."""
+def _networks(file: Path, matrix: Values, group: Values, networks: dict[str, Network]) -> Iterator[Stage]:
+    """The stages of one group. networks: those so far; these are added."""
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
-    other = begun_with(file, group, made)
-    files = data_files(said["data"]) + (() if other is None else other.files)
-    for stage in _trained(file, said, group, other, made):
+    origin = begun_with(file, group, networks)
+    files = data_files(matrix["data"]) + (() if origin is None else origin.files)
+    for stage in _trained(file, matrix, group, origin, networks):
         yield replace(stage, files=files)
 
 
 def _trained(
-    file: Path, said: Values, group: Values, other: Network | None, made: dict[str, Network]
+    file: Path, matrix: Values, group: Values, origin: Network | None, networks: dict[str, Network]
 ) -> Iterator[Stage]:
     """Training and runs of each noise level of one group, whose networks begin with another, if any."""
-    data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
+    data = Path(matrix["data"]).resolve() if Path(matrix["data"]).exists() else matrix["data"]
     shared = {"data": data, "norm": group.get("norm", "l2")}
-    name, common = group.get("name", group["recipe"]), said.get("train", {})
-    if other is not None:  # which says what is built
+    name, common = group.get("name", group["recipe"]), matrix.get("train", {})
+    if origin is not None:  # which says what is built
         common = {option: value for option, value in common.items() if option != "arch"}
     for sigma in _levels(file, "sigma", group):
         network = f"{name}-{sigma:g}"
-        own = {"sigma": sigma, "recipe": group["recipe"]} | (other.given() if other is not None else {})
+        own = {"sigma": sigma, "recipe": group["recipe"]} | (origin.given() if origin is not None else {})
         options = shared | own | common | group.get("train", {})
-        needs = () if other is None else other.needs
+        needs = () if origin is None else origin.needs
         train = Stage(f"train {network}", ("train", *flags(options), "--out", f"networks/{network}"), needs)
         yield train
-        made[network] = Network.made(group["recipe"], f"networks/{network}/last.safetensors", other, train.name)
+        networks[network] = Network.made(group["recipe"], f"networks/{network}/last.safetensors", origin, train.name)
         for level in _levels(file, "at", group) if "at" in group else [sigma]:
             runs = f"{name}-{level:g}"
-            yield from _runs(file, said, group, runs, made[network], shared | {"sigma": level})
+            yield from _runs(file, matrix, group, runs, networks[network], shared | {"sigma": level})
             for method in group.get("first", ()):
-                yield _attack(file, said.get("first", {}), runs, method, level)
+                yield _attack(file, matrix.get("first", {}), runs, method, level)
 
 
-def _runs(file: Path, said: Values, group: Values, name: str, network: Network, shared: Values) -> Iterator[Stage]:
+def _runs(file: Path, matrix: Values, group: Values, name: str, network: Network, shared: Values) -> Iterator[Stage]:
     """One run per method. shared: the options of all."""
     if network.denoise is not None:
         shared = shared | {"denoise": network.denoise}
-    for method, its in _methods(file, said["methods"], group).items():
+    for method, own in _methods(file, matrix["methods"], group).items():
         memory, out = {"memory": f"memories/{name}-{method}.sqlite"}, ("--out", f"runs/{name}/{method}")
-        if other := its.get("of"):
-            options = {option: value for option, value in its.items() if option != "of"} | memory
-            command = ("memory", "add", f"runs/{name}/{other}", *flags(options), *out)
-            yield Stage(f"remember {name} {method}", command, (f"certify {name} {other}",))
+        if source := own.get("of"):
+            options = {option: value for option, value in own.items() if option != "of"} | memory
+            command = ("memory", "add", f"runs/{name}/{source}", *flags(options), *out)
+            yield Stage(f"remember {name} {method}", command, (f"certify {name} {source}",))
             continue
-        options, needs = shared | said.get("certify", {}) | group.get("certify", {}) | its, list(network.needs)
+        options, needs = shared | matrix.get("certify", {}) | group.get("certify", {}) | own, list(network.needs)
         if options.pop("memory", False):
             options |= memory
-        if other := options.get("average-of"):
-            needs.append(f"certify {name} {other}")
-            options["average-of"] = f"runs/{name}/{other}"
+        if source := options.get("average-of"):
+            needs.append(f"certify {name} {source}")
+            options["average-of"] = f"runs/{name}/{source}"
         yield Stage(f"certify {name} {method}", ("certify", network.weights, *flags(options), *out), tuple(needs))
 
 
 def _methods(file: Path, common: Values, group: Values) -> dict[str, Values]:
     """By which methods a group is certified: those of all networks, or some of them, with what is special, and own."""
     special = group.get("methods", {})
-    for method, its in (common | special).items():
-        _expect_table(file, f"methods.{method}{' in networks' if method in special else ''}", its)
-        if method not in common and not {"method", "of"} & set(its):
+    for method, options in (common | special).items():
+        _expect_table(file, f"methods.{method}{' in networks' if method in special else ''}", options)
+        if method not in common and not {"method", "of"} & set(options):
             raise ArgumentError(
                 f"{file}: expected methods in {', '.join(common)}, or a new one that says its method, got {method!r}"
             )
-    found = {name: common.get(name, {}) | special.get(name, {}) for name in (*common, *special)}
-    if unknown := set(group.get("only", ())) - set(found):
-        raise ArgumentError(f"{file}: expected only in networks among {', '.join(found)}, got {sorted(unknown)[0]!r}")
-    return {name: its for name, its in found.items() if name in group.get("only", found)}
+    methods = {name: common.get(name, {}) | special.get(name, {}) for name in (*common, *special)}
+    if unknown := set(group.get("only", ())) - set(methods):
+        raise ArgumentError(f"{file}: expected only in networks among {', '.join(methods)}, got {sorted(unknown)[0]!r}")
+    return {name: options for name, options in methods.items() if name in group.get("only", methods)}
 
 
-def _attack(file: Path, said: Values, network: str, method: str, sigma: float) -> Stage:
+def _attack(file: Path, first: Values, network: str, method: str, sigma: float) -> Stage:
     """What a stranger who comes first leaves: at the same radii for every method."""
-    multiples = said.get("multiples", [])
+    multiples = first.get("multiples", [])
     if not fits(multiples, list[float]) or not all(map(_is_finite, multiples)):
         raise ArgumentError(f"{file}: expected multiples in first as a list, each a number, got {multiples!r}")
-    options = {name: value for name, value in said.items() if name != "multiples"}
-    radii = [f"{one * sigma:g}" for one in multiples]
+    options = {name: value for name, value in first.items() if name != "multiples"}
+    radii = [f"{multiple * sigma:g}" for multiple in multiples]
     command = ("attack", f"runs/{network}/{method}", "--first", *flags({"radius": radii} | options))
     return Stage(f"attack {network} {method}", command, (f"certify {network} {method}",))
 
 
 def _levels(file: Path, key: str, group: Values) -> list[float]:
     """Noise levels, one or several; none only of the runs."""
-    found = group[key] if isinstance(group[key], list) else [group[key]]
-    if not found and key == "sigma":
+    levels = group[key] if isinstance(group[key], list) else [group[key]]
+    if not levels and key == "sigma":
         raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
-    if not all(map(_is_finite, found)):
-        raise ArgumentError(f"{file}: expected finite numbers as {key} in networks, got {str(found)[:100]}")
-    return found
+    if not all(map(_is_finite, levels)):
+        raise ArgumentError(f"{file}: expected finite numbers as {key} in networks, got {str(levels)[:100]}")
+    return levels
 
 
 def _is_finite(number: float) -> bool:
@@ -168,12 +168,12 @@ def _expect_table(file: Path, where: str, value: Any) -> None:
         raise ArgumentError(f"{file}: expected {where} as a table, got {value!r}")
 
 
-def _expect(file: Path, where: str, table: Values, known: Values, needed: set[str]) -> None:
+def _expect(file: Path, where: str, table: Values, kinds: Values, needed: set[str]) -> None:
     _expect_table(file, where, table)
-    if unknown := set(table) - set(known):
-        raise ArgumentError(f"{file}: expected {', '.join(sorted(known))} in {where}, got {sorted(unknown)[0]!r}")
+    if unknown := set(table) - set(kinds):
+        raise ArgumentError(f"{file}: expected {', '.join(sorted(kinds))} in {where}, got {sorted(unknown)[0]!r}")
     if missing := needed - set(table):
         raise ArgumentError(f"{file}: expected {', '.join(sorted(missing))} in {where}, got none")
     for name, value in table.items():
-        if not fits(value, known[name]):
-            raise ArgumentError(f"{file}: expected {name} in {where} as {words(known[name])}, got {value!r}")
+        if not fits(value, kinds[name]):
+            raise ArgumentError(f"{file}: expected {name} in {where} as {words(kinds[name])}, got {value!r}")

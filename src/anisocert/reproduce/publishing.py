@@ -28,7 +28,7 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
 
     force: also replace what was not published before.
     """
-    runs = sorted(described.parent for described in (out / "runs").glob("*/*/run.json"))
+    runs = sorted(path.parent for path in (out / "runs").glob("*/*/run.json"))
     copies = [results / run.relative_to(out / "runs") for run in runs]
     for run, copy in zip(runs, copies, strict=True):
         if not force:
@@ -37,8 +37,8 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
         copy.mkdir(parents=True, exist_ok=True)
         description, rows = read_description(run), kept_rows(run)
         write_whole(copy / TABLE, partial(Path.write_bytes, data=rows))
-        said = {"files": {TABLE: checksum(copy / TABLE)}, "left_out": "theta", "probe": None}
-        write_description(copy, _inside(description, out.resolve()) | said)
+        changes = {"files": {TABLE: checksum(copy / TABLE)}, "left_out": "theta", "probe": None}
+        write_description(copy, _inside(description, out.resolve()) | changes)
     return copies
 
 
@@ -46,7 +46,7 @@ def kept_rows(run: Path) -> bytes:
     """The table of a run as it is published."""
     table, content = read_run(run).table, io.BytesIO()
     table = table.select([name for name in table.column_names if name not in FOLLOWING])
-    encoded = {one.name: ENCODINGS[one.type] for one in table.schema if one.type in ENCODINGS}
+    encoded = {field.name: ENCODINGS[field.type] for field in table.schema if field.type in ENCODINGS}
     pq.write_table(
         table, content, column_encoding=encoded, write_statistics=False, store_schema=False,
         use_dictionary=[name for name in table.column_names if name not in encoded],
@@ -66,8 +66,8 @@ def _claim(run: Path, copy: Path) -> None:
         )
 
 
-def _inside(said: Any, out: Path) -> Any:
+def _inside(part: Any, out: Path) -> Any:
     """A description whose paths begin in the experiment's folder, wherever that lies on this machine."""
-    if isinstance(said, dict):
-        return {name: _inside(value, out) for name, value in said.items()}
-    return said.replace(f"{out}/", "") if isinstance(said, str) else said
+    if isinstance(part, dict):
+        return {name: _inside(value, out) for name, value in part.items()}
+    return part.replace(f"{out}/", "") if isinstance(part, str) else part

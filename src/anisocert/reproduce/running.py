@@ -95,23 +95,23 @@ def run_stages(
                 elif stage.name not in elsewhere:
                     elsewhere.add(stage.name)
                     tell(stage.name, "another process is doing it; waiting for it to end")
-            ended = [name for name, (_, one) in running.items() if one.process.poll() is not None]
+            ended = [name for name, (_, job) in running.items() if job.process.poll() is not None]
             for name in ended:
-                stage, one = running.pop(name)
-                with one.lock:
-                    _end(stage, one, out, outcome, tell)
+                stage, job = running.pop(name)
+                with job.lock:
+                    _end(stage, job, out, outcome, tell)
             if not running and not any(set(stage.needs) <= before.union(outcome.done) for stage in waiting):
                 break  # what is left needs something that failed or is not to be run
             if not ended:
                 time.sleep(TICK)
     finally:
-        asked = [name for name, (_, one) in running.items() if one.process.poll() is None]
+        asked = [name for name, (_, job) in running.items() if job.process.poll() is None]
         for name in asked:
             _ask(running[name][1].process)
-        for name, (stage, one) in running.items():
-            with one.lock:
-                _wait(one.process)
-                _end(stage, one, out, outcome, tell, asked=name in asked)
+        for name, (stage, job) in running.items():
+            with job.lock:
+                _wait(job.process)
+                _end(stage, job, out, outcome, tell, asked=name in asked)
     outcome.left.extend(stage.name for stage in waiting)
     outcome.missing.extend(_missing(waiting, stages, among, out))
     return outcome
@@ -119,14 +119,14 @@ def run_stages(
 
 def _missing(waiting: Sequence[Stage], stages: Sequence[Stage], among: Sequence[Stage], out: Path) -> list[str]:
     """What stages need that is not done and not among those to be run, and what that needs in turn."""
-    others = {stage.name: stage for stage in among if stage not in stages}
-    needed, found = [name for stage in waiting for name in stage.needs], dict[str, Stage]()
+    left_out = {stage.name: stage for stage in among if stage not in stages}
+    needed, missing = [name for stage in waiting for name in stage.needs], dict[str, Stage]()
     while needed:
         name = needed.pop()
-        if name in others and name not in found and not is_done(others[name], out):
-            found[name] = others[name]
-            needed.extend(others[name].needs)
-    return [name for name in others if name in found]
+        if name in left_out and name not in missing and not is_done(left_out[name], out):
+            missing[name] = left_out[name]
+            needed.extend(left_out[name].needs)
+    return [name for name in left_out if name in missing]
 
 
 def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
@@ -143,8 +143,8 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
         refuse_link(out / folder)
     (out / "memories").mkdir(exist_ok=True)
     # What lies in the folder is data: -P, and no relative path, keep Python from importing modules there.
-    given = [str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *given])
+    paths = [str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *paths])
     log = os.open(place(out, "logs", stage, ".log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK, 0o666)
     with os.fdopen(log, "ab") as output:
         process = subprocess.Popen(
@@ -163,15 +163,15 @@ def _apart(lock: int) -> dict[str, Any]:
 
 
 def _end(
-    stage: Stage, one: Running, out: Path, outcome: Outcome, tell: Callable[[str, str], None], asked: bool = False
+    stage: Stage, job: Running, out: Path, outcome: Outcome, tell: Callable[[str, str], None], asked: bool = False
 ) -> None:
     """Note how a stage ended. asked: it was, so that whatever else than done it says, it is to resume."""
-    code, seconds = one.process.returncode, time.monotonic() - one.since
-    if code == 0 and (changed := [file for file, before in one.files.items() if not _is_still(file, before)]):
+    code, seconds = job.process.returncode, time.monotonic() - job.since
+    if code == 0 and (changed := [file for file, before in job.files.items() if not _is_still(file, before)]):
         outcome.failed.append(stage.name)
         tell(stage.name, f"failed: {changed[0]} changed while it ran: remove what it made, and run it again")
     elif code == 0:
-        mark(stage, seconds, one.files, out)
+        mark(stage, seconds, job.files, out)
         outcome.done.append(stage.name)
         tell(stage.name, f"done in {seconds:.0f} s")
     elif asked or code == STOPPED:

@@ -62,11 +62,11 @@ def _expect_own_folder(file: Path, stage: Stage) -> None:
         raise ArgumentError(f"{file}: expected names of letters, digits, '.', '_' and '-', got {stage.name!r}")
     if {".", ".."} & set(stage.name.split()):  # whose folder would be another's
         raise ArgumentError(f"{file}: expected names of networks and methods in {stage.name!r}, got '.' or '..'")
-    asked = [part for part in stage.command if part.startswith("--")]
-    wrong = [option for option in asked if not OPTION.fullmatch(option) or option in REFUSED]
-    wrong += [option for option in WRITTEN if asked.count(option) > (stage.command[0] != "attack")]  # ours, once
-    if wrong:
+    options = [part for part in stage.command if part.startswith("--")]
+    refused = [option for option in options if not OPTION.fullmatch(option) or option in REFUSED]
+    refused += [option for option in WRITTEN if options.count(option) > (stage.command[0] != "attack")]  # ours, once
+    if refused:
         raise ArgumentError(
             f"{file}: expected options of anisocert {stage.command[0]} in {stage.name!r}, and none that says where to "
-            f"write or compute, or does a part, got {wrong[0]}"
+            f"write or compute, or does a part, got {refused[0]}"
         )

@@ -66,14 +66,14 @@ class Said:
     @property
     def domain(self) -> tuple[float, float] | None:
         """The range of valid inputs; None where all are, or the run does not say it as a range."""
-        said = self.description.get("domain")
-        if not isinstance(said, list | tuple) or not all(type(one) in (int, float) for one in said):
+        domain = self.description.get("domain")
+        if not isinstance(domain, list | tuple) or not all(type(limit) in (int, float) for limit in domain):
             return None
         try:
-            check_domain(tuple(said))
+            check_domain(tuple(domain))
         except (ArgumentError, OverflowError):
             return None
-        return float(said[0]), float(said[1])
+        return float(domain[0]), float(domain[1])
 
     @property
     def imported(self) -> bool:
@@ -83,8 +83,8 @@ class Said:
     @property
     def model_hash(self) -> str | None:
         """The network's hash; None if it is not known, as with results that were imported."""
-        said = self.description.get("model_hash")
-        return said if isinstance(said, str) else None
+        model_hash = self.description.get("model_hash")
+        return model_hash if isinstance(model_hash, str) else None
 
     @property
     def noise(self) -> type[Smoothing]:
@@ -95,12 +95,12 @@ class Said:
     @property
     def memory(self) -> SaidMemory | None:
         """The memory that answered; None where there was none, or none is told of."""
-        said = self.description.get("memory")
-        if not isinstance(said, dict):
+        memory = self.description.get("memory")
+        if not isinstance(memory, dict):
             return None
-        place, policy, prefer = said.get("file", ""), said.get("policy"), said.get("prefer")
-        where, told = None if place in (None, UNNAMED) else str(place), None if policy is None else str(policy)
-        return SaidMemory(where, told, str(prefer or "volume"), said.get("generation"))
+        place, policy, prefer = memory.get("file", ""), memory.get("policy"), memory.get("prefer")
+        where, policy_name = None if place in (None, UNNAMED) else str(place), None if policy is None else str(policy)
+        return SaidMemory(where, policy_name, str(prefer or "volume"), memory.get("generation"))
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -120,13 +120,13 @@ class Said:
     @cached_property
     def alphas(self) -> list[float]:
         """The alpha of each row."""
-        found: list[float] = self._read(lambda said: alphas_of(said, len(self))).tolist()
-        return found
+        alphas: list[float] = self._read(lambda description: alphas_of(description, len(self))).tolist()
+        return alphas
 
     def _read(self, read: Callable[[dict[str, Any]], Read]) -> Read:
         """What is read from `run.json`, or an error of ours: anybody may have written anything there."""
         try:
             return read(self.description)
         except (AnisocertError, KeyError, TypeError, ValueError, OverflowError) as error:
-            told = f"expected {error}, got none" if isinstance(error, KeyError) else error
-            raise ArgumentError(f"{self.folder}: {told}") from error
+            reason = f"expected {error}, got none" if isinstance(error, KeyError) else error
+            raise ArgumentError(f"{self.folder}: {reason}") from error

@@ -43,11 +43,11 @@ class Sources(Said):
 
         What is typed may be a function, or the URL of a memory; where a run says that it is, neither is followed.
         """
-        other = copy(self)
+        run = copy(self)
         object.__setattr__(
-            other, "_moved", self._moved | {name: one for name, one in places.items() if one is not None}
+            run, "_moved", self._moved | {name: place for name, place in places.items() if place is not None}
         )
-        return other
+        return run
 
     def typed(self, name: str) -> str | None:
         """Where one of these is, as the user has typed; None if nothing was typed."""
@@ -63,7 +63,7 @@ class Sources(Said):
         whole: False trusts the data's name, as hashing thousands of image files takes long; then nothing may be
         concluded from the pixels.
         """
-        said, name = self.description, self.place("data")
+        description, name = self.description, self.place("data")
         if not isinstance(name, str):
             raise ArgumentError(f"expected a run that names its data, got {self.folder}, which does not")
         if "data" not in self._moved and name not in CATALOG and not Path(name).expanduser().exists():
@@ -72,18 +72,20 @@ class Sources(Said):
                 "say where they are with --data"
             )
         if name not in self._data:  # several readers of one run ask for them
-            self._data[name] = load(name, "train" if said.get("split") == "train" else "test", said.get("layout"))
-        if said.get("data_hash") is None or not whole:
+            self._data[name] = load(
+                name, "train" if description.get("split") == "train" else "test", description.get("layout")
+            )
+        if description.get("data_hash") is None or not whole:
             return self._data[name].subset(ids=self.column("idx").tolist() if ids is None else ids)
-        found = chosen(self.configuration, self._data[name])
-        if name not in self._compared and examples_hash(found) != said["data_hash"]:
+        examples = chosen(self.configuration, self._data[name])
+        if name not in self._compared and examples_hash(examples) != description["data_hash"]:
             raise NotTheRunsError(
                 f"expected the examples that {self.folder} was made from, got others in {name}, or not all of them: "
                 f"its data_hash is not that of {name}"
             )
-        if isinstance(found.pixels, np.ndarray):  # image files may change before the next request
+        if isinstance(examples.pixels, np.ndarray):  # image files may change before the next request
             self._compared.add(name)
-        return found if ids is None else found.subset(ids=ids)
+        return examples if ids is None else examples.subset(ids=ids)
 
     def inputs(self) -> Callable[[int], NDArray[np.float32] | None]:
         """Returns the input of an example id, read on demand; None if there is none."""
@@ -91,23 +93,23 @@ class Sources(Said):
         places = {number: place for place, number in enumerate(examples.ids.tolist())}
 
         def found(number: int) -> NDArray[np.float32] | None:
-            at = places.get(number)
-            return None if at is None else as_float(np.asarray(examples.pixels[np.array([at])]))[0]
+            place = places.get(number)
+            return None if place is None else as_float(np.asarray(examples.pixels[np.array([place])]))[0]
 
         return found
 
     def expect_inputs(self, inputs: Mapping[int, NDArray[Any]]) -> None:
         """An error if these, by id, are not what the run was made from, where its hash of that tells."""
-        if (known := self.description.get("data_hash")) is None:
+        if (data_hash := self.description.get("data_hash")) is None:
             return
         ids = self.column("idx")
         order = np.argsort(ids)
-        given = [inputs.get(number) for number in ids[order].tolist()]
-        if not any(one is None for one in given):
-            x = np.stack(given).astype(np.float32)  # type: ignore[arg-type]
+        arrays = [inputs.get(number) for number in ids[order].tolist()]
+        if not any(array is None for array in arrays):
+            x = np.stack(arrays).astype(np.float32)  # type: ignore[arg-type]
             pixels = np.rint(255 * x.clip(0, 1)).astype(np.uint8)
             forms = [x, pixels] if np.array_equal(as_float(pixels), x) else [x]
-            if known in (arrays_hash(ids[order], self.column("label")[order], form) for form in forms):
+            if data_hash in (arrays_hash(ids[order], self.column("label")[order], form) for form in forms):
                 return
         raise NotTheRunsError(
             f"expected all inputs that {self.folder} was made from, each with its id, got others: its data_hash is not "
@@ -135,10 +137,10 @@ class Sources(Said):
             )
         network = Network(self.module(gradients), self.num_classes, where, c.numerics, c.model_id)
         if not same_network(c, network):
-            behind = self.place("denoise")
+            denoiser = self.place("denoise")
             raise NotTheRunsError(
                 f"expected the network that {self.folder} certifies, got a different network: {self.place('model')}"
-                + (f" behind the denoiser {behind}" if behind else "")
+                + (f" behind the denoiser {denoiser}" if denoiser else "")
             )
         return network
 
@@ -152,7 +154,7 @@ class Sources(Said):
         # Networks of a codebook are one file with it.
         places = ({"codebook": source} if "model" in typed and c.codebook == c.model else {}) | typed
         parts: dict[str, Any] = {
-            name: said and (places.get(name) or self._file(name, said)) for name, said in c.parts.items()
+            name: place and (places.get(name) or self._file(name, place)) for name, place in c.parts.items()
         }
         parts |= {name: typed[name] for name in ("denoise",) if name in typed}  # also where the run had none
         try:
@@ -160,20 +162,20 @@ class Sources(Said):
         except SystemExit as error:  # a typed function's own code: its exit code is not the command's
             raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
 
-    def _file(self, option: str, named: str) -> str:
-        self._no_function(option, named)
-        for path in (self.folder / named, Path(named)):  # as seen from its own folder, or from here
+    def _file(self, option: str, place: str) -> str:
+        self._no_function(option, place)
+        for path in (self.folder / place, Path(place)):  # as seen from its own folder, or from here
             if path.is_file():
                 return str(path.resolve())  # absolute, so that no file's name can be taken for a function
         kind = {"codebook": "codebook", "denoise": "denoiser"}.get(option, "network")
         raise ArgumentError(
-            f"expected a {kind} file at {named}, where the run says, got nothing there: say where it is with --{option}"
+            f"expected a {kind} file at {place}, where the run says, got nothing there: say where it is with --{option}"
         )
 
-    def _no_function(self, option: str, said: str) -> None:
+    def _no_function(self, option: str, place: str) -> None:
         """The one place where a run is kept from naming code."""
-        if is_function(said):
+        if is_function(place):
             raise ArgumentError(
-                f"expected --{option} with a function that you trust, because {self.folder} was made with {said}, and "
-                f"a run may not name code that is executed; got none: read that code, then type --{option} {said}"
+                f"expected --{option} with a function that you trust, because {self.folder} was made with {place}, and "
+                f"a run may not name code that is executed; got none: read that code, then type --{option} {place}"
             )

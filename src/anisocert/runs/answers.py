@@ -64,13 +64,13 @@ def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certifica
     promises = memory.covers(_input(proposed))
     if (own := own_promise(memory, proposed)) is not None:
         promises.append(own)
-    backed = [one for one in promises if one.prediction == row["memory_prediction"]]
+    backed = [promise for promise in promises if promise.prediction == row["memory_prediction"]]
     if not backed:
         yield f"no promise of class {row['memory_prediction']} covers its input"
         return
     radius, proxy = row["memory_radius"], row["memory_proxy_radius"]
-    if not any(radius <= one.radius and proxy <= (1 + PORTABLE) * one.proxy_radius for one in backed):
-        most = max(backed, key=lambda one: one.radius)
+    if not any(radius <= promise.radius and proxy <= (1 + PORTABLE) * promise.proxy_radius for promise in backed):
+        most = max(backed, key=lambda promise: promise.radius)
         yield (
             f"the promises that cover its input leave radius {most.radius!r} and proxy radius {most.proxy_radius!r}, "
             f"the row says {radius!r} and {proxy!r}: it claims too much"

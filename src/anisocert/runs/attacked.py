@@ -51,7 +51,7 @@ class AttackedFirst:
 
     def __post_init__(self) -> None:
         m, radii = len(self.ids), self.radii
-        shapes = [one.shape for one in (self.labels, self.promised, self.inside)]
+        shapes = [array.shape for array in (self.labels, self.promised, self.inside)]
         if m < 1 or shapes != 3 * [(m,)] or self.answers.shape != (m, len(radii)):
             raise ArgumentError(f"expected labels, promised and inside of {m} inputs, and their answers, got others")
         if not 1 <= len(radii) <= MOST_RADII or not (radii <= LARGEST_RADIUS).all():
@@ -101,13 +101,13 @@ class AttackedFirst:
     @property
     def has_region(self) -> NDArray[np.bool_]:
         """For which inputs the run promises a region: `m`."""
-        found: NDArray[np.bool_] = self.promised != ABSTAIN
-        return found
+        mask: NDArray[np.bool_] = self.promised != ABSTAIN
+        return mask
 
     def otherwise(self, index: int, certified: NDArray[np.bool_]) -> int:
         """How many of the certified were given another class in the ball of the radius at `index`. certified: `m`."""
-        given = self.answers[:, index]
-        return int((certified & (given != self.labels) & (given != ABSTAIN)).sum())
+        answers = self.answers[:, index]
+        return int((certified & (answers != self.labels) & (answers != ABSTAIN)).sum())
 
     def abstained(self, index: int, certified: NDArray[np.bool_]) -> int:
         """How many of the certified got no answer there, and no other class."""

@@ -41,10 +41,10 @@ def read_attacked(folder: Path) -> AttackedFirst:
     """What is kept beside a run; an error if it is not what `write_attacked` wrote."""
     try:
         content = read_bytes(folder, ATTACKED)
-        said = json.loads(content)
-        if not isinstance(said, dict) or rendered(said).encode() != content:
+        plain = json.loads(content)
+        if not isinstance(plain, dict) or rendered(plain).encode() != content:
             raise ArgumentError("its own checksum or its layout differs")
-        return _checked({name: value for name, value in said.items() if name != "checksum"})
+        return _checked({name: value for name, value in plain.items() if name != "checksum"})
     except WrongFileError:
         raise
     except (ValueError, RecursionError, OverflowError) as error:  # ArgumentError is a ValueError
@@ -61,7 +61,7 @@ def foreign(run: "StoredRun", found: AttackedFirst) -> str:
     if not same or (labels, promised) != (found.labels.tolist(), found.promised.tolist()):
         return "is of other rows, or of another network"
     classes = run.said("num_classes")
-    if type(classes) is int and max(one.max() for one in (found.labels, found.answers, found.inside)) >= classes:
+    if type(classes) is int and max(array.max() for array in (found.labels, found.answers, found.inside)) >= classes:
         return f"has answers beyond the run's {classes} classes"
     if (found.expected is not None) != run.for_everyone:
         return (
@@ -72,35 +72,35 @@ def foreign(run: "StoredRun", found: AttackedFirst) -> str:
 
 def _short(error: Exception) -> str:
     """A file may hold anything: what is quoted of it is kept short."""
-    told = " ".join(str(error).split())
-    return ascii(told)[1:-1] if len(told) < 300 else f"{ascii(told[:300])[1:-1]}..."
+    message = " ".join(str(error).split())
+    return ascii(message)[1:-1] if len(message) < 300 else f"{ascii(message[:300])[1:-1]}..."
 
 
-def _checked(said: dict[str, Any]) -> AttackedFirst:
+def _checked(plain: dict[str, Any]) -> AttackedFirst:
     kinds = get_type_hints(AttackedFirst)
-    if set(said) != set(kinds):
-        raise ArgumentError(f"expected {', '.join(kinds)}, got {', '.join(said)}")
+    if set(plain) != set(kinds):
+        raise ArgumentError(f"expected {', '.join(kinds)}, got {', '.join(plain)}")
     for name, kind in kinds.items():
         if kind is int:
-            _whole(name, said[name])
-        elif kind in (str, float, float | None) and not isinstance(said[name], kind):
-            raise ArgumentError(f"expected {name}, {words(kind)}, got {type(said[name]).__name__}")
-    radii, answers = said["radii"], said["answers"]
-    each = [name for name, kind in kinds.items() if kind == Integers and name != "answers"]
-    arrays = {name: np.array(_wholes(name, said[name]), np.int64) for name in each}
-    if not isinstance(radii, list) or not all(type(one) is float and math.isfinite(one) for one in radii):
+            _whole(name, plain[name])
+        elif kind in (str, float, float | None) and not isinstance(plain[name], kind):
+            raise ArgumentError(f"expected {name}, {words(kind)}, got {type(plain[name]).__name__}")
+    radii, answers = plain["radii"], plain["answers"]
+    names = [name for name, kind in kinds.items() if kind == Integers and name != "answers"]
+    arrays = {name: np.array(_wholes(name, plain[name]), np.int64) for name in names}
+    if not isinstance(radii, list) or not all(type(radius) is float and math.isfinite(radius) for radius in radii):
         raise ArgumentError("expected radii, a list of finite numbers, got another")
-    if not isinstance(answers, list) or {len(_wholes("answers", one)) for one in answers} - {len(radii)}:
+    if not isinstance(answers, list) or {len(_wholes("answers", row)) for row in answers} - {len(radii)}:
         raise ArgumentError("expected answers, a list per input with one per radius, got another")
     grid = np.array(answers, np.int64).reshape(len(answers), len(radii))
-    return AttackedFirst(**said | arrays | {"radii": np.array(radii), "answers": grid})
+    return AttackedFirst(**plain | arrays | {"radii": np.array(radii), "answers": grid})
 
 
 def _wholes(name: str, value: object) -> list[int]:
     if not isinstance(value, list):
         raise ArgumentError(f"expected {name}, a list of whole numbers, got {type(value).__name__}")
-    for one in value:
-        _whole(name, one)
+    for number in value:
+        _whole(name, number)
     return value
 
 

@@ -27,7 +27,7 @@ from anisocert.smoothing import Smoothing, named, usual
 
 UNNAMED = "None"  # as earlier versions wrote the file of a memory that had none
 RENAMED = {"probe_shape": "input_shape"}  # by the names that earlier versions wrote
-PLANNED = {one.name for one in fields(Plan)} & {one.name for one in fields(Options)}
+PLANNED = {option.name for option in fields(Plan)} & {option.name for option in fields(Options)}
 
 
 def planned(said: Mapping[str, Any]) -> Plan:
@@ -127,10 +127,10 @@ class Configuration(Options):
 
     def chooser(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
-        known = METHODS | PUBLISHED if self.paper else METHODS
+        methods = METHODS | PUBLISHED if self.paper else METHODS
         domain = None if self.domain is None else (self.domain[0], self.domain[1])
         settings = Settings(self.outputs, self.limit, self.iterations, self.prefer, domain, theta)
-        return known[self.method](settings)
+        return methods[self.method](settings)
 
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""
@@ -159,8 +159,8 @@ class Configuration(Options):
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
-        known = {"noise": self.smoothing().name, "memory": self.memory and shown(self.memory)}
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self) | known))
+        names = {"noise": self.smoothing().name, "memory": self.memory and shown(self.memory)}
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self) | names))
         return plain
 
     @classmethod
@@ -168,21 +168,21 @@ class Configuration(Options):
         """Back from JSON; anything beyond the configuration is ignored."""
         try:
             said = said | {new: said[old] for old, new in RENAMED.items() if old in said}
-            known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
-            if missing := [name for name in ("model", "data", "sigma") if name not in known]:
+            values = {option.name: said[option.name] for option in fields(cls) if option.name in said}
+            if missing := [name for name in ("model", "data", "sigma") if name not in values]:
                 raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
             for name in ("mean", "std", "domain"):
-                known[name] = tuple(known[name]) if known.get(name) is not None else None
-            if isinstance(known.get("memory"), dict):  # a finished run says more about it
-                file = known["memory"].get("file")
-                known["memory"] = None if file == UNNAMED else file
-            if known.get("method") in SAME_FOR_ALL:
-                known["limit"] = None  # which earlier versions took, whatever it was, and did not use
-            known["numerics"] = computed(known)
-            known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
-            if not all(isinstance(version, str | None) for version in known["versions"].values()):
-                raise ArgumentError(f"expected versions as texts, got {known['versions']}")
-            return cls(**known)
+                values[name] = tuple(values[name]) if values.get(name) is not None else None
+            if isinstance(values.get("memory"), dict):  # a finished run says more about it
+                file = values["memory"].get("file")
+                values["memory"] = None if file == UNNAMED else file
+            if values.get("method") in SAME_FOR_ALL:
+                values["limit"] = None  # which earlier versions took, whatever it was, and did not use
+            values["numerics"] = computed(values)
+            values["versions"] = {name: values.get("versions", {}).get(name) for name in _versions()}
+            if not all(isinstance(version, str | None) for version in values["versions"].values()):
+                raise ArgumentError(f"expected versions as texts, got {values['versions']}")
+            return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, ArgumentError):
                 raise
@@ -191,6 +191,8 @@ class Configuration(Options):
     def command(self, out: Path) -> str:
         """The command line that repeats the run."""
         values = vars(self) | asdict(self.numerics) | {"memory": self.memory and shown(self.memory)}
-        asked = {one.name: values[one.name] for one in fields(Options)[1:] if values[one.name] != one.default}
-        found = {name: values[name] for name in ("device", *asdict(self.numerics)) if values[name] is not None}
-        return shell_join(("anisocert", "certify", self.model, "--out", out, *flags(asked | found)))
+        options = {
+            option.name: values[option.name] for option in fields(Options)[1:] if values[option.name] != option.default
+        }
+        computing = {name: values[name] for name in ("device", *asdict(self.numerics)) if values[name] is not None}
+        return shell_join(("anisocert", "certify", self.model, "--out", out, *flags(options | computing)))

@@ -17,22 +17,22 @@ from anisocert.runs.configuration import Configuration
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
 HASHED_TOO = (*READING, *PARTS, "model_id", "probe", "input_shape")  # part of the network, or its hash
 # What may be left open by whoever joins a run.
-NUMERICS = tuple(f"numerics.{one.name}" for one in fields(Numerics))
+NUMERICS = tuple(f"numerics.{field.name}" for field in fields(Numerics))
 SETTLED = ("lifetime_from", "num_classes", "inputs", "device", *NUMERICS, *HASHES)
 LARGEST_PROBE = 1 << 26  # values of an input: a bound on what a file may claim
 
 
 def differences(begun: Configuration, asked: Configuration) -> list[str]:
     """`name: begun -> asked`, for each difference between a configuration and the run's."""
-    here, there = _compared(begun), _compared(asked)
-    found = [
-        f"{name}: {here[name][1]} -> {there[name][1]}"
-        for name in here
-        if here[name][0] != there[name][0] and not (name in SETTLED and there[name][0] is None)
+    old, new = _compared(begun), _compared(asked)
+    changes = [
+        f"{name}: {old[name][1]} -> {new[name][1]}"
+        for name in old
+        if old[name][0] != new[name][0] and not (name in SETTLED and new[name][0] is None)
     ]
     if begun.probe is not None and asked.probe is not None and not same_probe(begun, from_json(asked.probe)):
-        found.append(f"model: under one name ({begun.model_hash}), it behaves differently")
-    return found
+        changes.append(f"model: under one name ({begun.model_hash}), it behaves differently")
+    return changes
 
 
 def same_probe(begun: Configuration, probe: NDArray[np.float32]) -> bool:
@@ -62,9 +62,9 @@ def _compared(configuration: Configuration) -> dict[str, tuple[Any, str]]:
     values = configuration.to_dict()
     for group in ("numerics", "versions"):
         values |= {f"{group}.{name}": value for name, value in values.pop(group).items()}
-    found = {name: (value, "none" if value is None else str(value)) for name, value in values.items()}
+    pairs = {name: (value, "none" if value is None else str(value)) for name, value in values.items()}
     for name, hashed in HASHES.items():
-        known, _ = found.pop(hashed)
+        digest, _ = pairs.pop(hashed)
         behind = f" behind {values['denoise']}" if name == "model" and values["denoise"] else ""
-        found[name] = (known, f"{values[name]}{behind} ({str(known)[:12]}...)")
-    return {name: pair for name, pair in found.items() if name not in HASHED_TOO}
+        pairs[name] = (digest, f"{values[name]}{behind} ({str(digest)[:12]}...)")
+    return {name: pair for name, pair in pairs.items() if name not in HASHED_TOO}

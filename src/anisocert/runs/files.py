@@ -65,33 +65,33 @@ def look(folder: Path) -> Contents:
     """Compare `run.json` with its own checksum, and every file with the one it has for it."""
     expect_finished(folder)
     described, findings = _description(folder)
-    wrong, table = list[Finding](), None
+    file_findings, table = list[Finding](), None
     files, coming = described.get("files", {}), described.get("next") or {}
     if described and TABLE not in files:
-        wrong.append(Finding(DESCRIPTION, f"has no checksum of {TABLE}"))
+        file_findings.append(Finding(DESCRIPTION, f"has no checksum of {TABLE}"))
     for name, expected in files.items():
         if name != TABLE and not THETA.fullmatch(name):
             where = "is outside the run" if name.startswith("/") or ".." in Path(name).parts else "no run has"
-            wrong.append(Finding(DESCRIPTION, f"names {name!r} among its files, which {where}"))
+            file_findings.append(Finding(DESCRIPTION, f"names {name!r} among its files, which {where}"))
             continue
         try:
             with opened(folder, name) as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
                 if name == TABLE:
                     file.seek(0)
                     table = file.read()
         except WrongFileError as error:
-            wrong.append(error.finding)
+            file_findings.append(error.finding)
             continue
         # An interrupted addition to a memory has left the previous table, or the next one.
-        if found not in (expected, coming.get(name) if isinstance(coming, dict) else None):
-            wrong.append(
-                Finding(name, f"is not the file that the run wrote: SHA-256 {found}, expected the checksum {expected}")
+        if digest not in (expected, coming.get(name) if isinstance(coming, dict) else None):
+            file_findings.append(
+                Finding(name, f"is not the file that the run wrote: SHA-256 {digest}, expected the checksum {expected}")
             )
     for name in theta_names(folder) if described else ():
         if name not in files:
-            wrong.append(Finding(name, "is not among the run's files"))
-    return Contents(described, (*findings, *wrong), None if wrong else table)
+            file_findings.append(Finding(name, "is not among the run's files"))
+    return Contents(described, (*findings, *file_findings), None if file_findings else table)
 
 
 def expect_finished(folder: Path) -> None:
@@ -106,8 +106,8 @@ def sound(folder: Path) -> Contents:
     contents = look(folder)
     if contents.findings:
         more = len(contents.findings) - 1
-        others = f" (and {more} more: anisocert verify lists them)" if more else ""
-        raise ArgumentError(f"{folder} is not what the run wrote: {contents.findings[0]}{others}")
+        rest = f" (and {more} more: anisocert verify lists them)" if more else ""
+        raise ArgumentError(f"{folder} is not what the run wrote: {contents.findings[0]}{rest}")
     return contents
 
 
@@ -142,7 +142,7 @@ def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
 
 def expect_own(path: Path) -> None:
     """An error if something other than a file of ours is in its place: a link, a pipe, something huge."""
-    if os.path.lexists(path) and not (stat.S_ISREG((found := path.lstat()).st_mode) and found.st_size <= MOST_BYTES):
+    if os.path.lexists(path) and not (stat.S_ISREG((status := path.lstat()).st_mode) and status.st_size <= MOST_BYTES):
         raise WrongFileError(path.parent, path.name, UNUSUAL)
 
 
@@ -167,7 +167,7 @@ def _description(folder: Path) -> tuple[dict[str, Any], list[Finding]]:
     except (ValueError, RecursionError) as error:
         return {}, [Finding(DESCRIPTION, f"is not JSON that a run writes: {type(error).__name__}: {error}")]
     files = described.get("files") if isinstance(described, dict) else None
-    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         return {}, [Finding(DESCRIPTION, "does not say which files are the run's")]
     if not isinstance(described.get("versions"), dict | None):
         return {}, [Finding(DESCRIPTION, "does not list versions by name, as a run does")]

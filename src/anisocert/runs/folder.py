@@ -85,12 +85,12 @@ def replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
     written = pa.BufferOutputStream()
     pq.write_table(table, written)
     content = written.getvalue().to_pybytes()
-    found = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content).hexdigest()
     # The table in place may be the next one of an earlier, interrupted addition.
     files = described["files"] | {TABLE: checksum(folder / TABLE)}
-    write_description(folder, described | {"files": files, "next": {TABLE: found}})
+    write_description(folder, described | {"files": files, "next": {TABLE: digest}})
     write_whole(folder / TABLE, lambda part: part.write_bytes(content))
-    files[TABLE] = found
+    files[TABLE] = digest
     write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})
 
 
@@ -114,9 +114,9 @@ def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
             raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
         return
     expect_own_folders(copy)
-    for name, content in wanted.items():
+    for name, digest in wanted.items():
         target = copy / name
-        if not (target.is_file() and checksum(target) == content):  # left by an interrupted copy
+        if not (target.is_file() and checksum(target) == digest):  # left by an interrupted copy
             claim(target, force)
     for name in (*wanted, DESCRIPTION):
         target = copy / name

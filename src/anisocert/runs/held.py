@@ -39,7 +39,7 @@ class HeldRun(StoredRun):
     @cached_property
     def thetas(self) -> Mapping[int, NDArray[np.float32]]:
         """See StoredRun."""
-        return {number: one.theta for number, one in self._held.items()}
+        return {number: certificate.theta for number, certificate in self._held.items()}
 
     def region(self, number: int, x: NDArray[Any]) -> Region | None:
         """The certificate's own: a memory may have made it smaller than gap and theta give."""
@@ -47,7 +47,7 @@ class HeldRun(StoredRun):
 
     def examples(self, ids: Sequence[int] | None = None, whole: bool = True) -> Dataset:
         """Its inputs, which certificates hold."""
-        x = np.stack([_input(one) for one in self.certificates]).astype(np.float32)
+        x = np.stack([_input(certificate) for certificate in self.certificates]).astype(np.float32)
         name, y, numbers = str(self.said("data")), self.column("label"), self.column("idx")
         return Dataset(name, x, y, numbers, self.certificates[0].num_classes, mean=(0.0,), std=(1.0,)).subset(ids=ids)
 
@@ -66,28 +66,28 @@ def held(
     """
     first, name = certificates[0], said["name"]
     for attribute in ONE:
-        if len(found := {getattr(one, attribute) for one in certificates}) > 1:
-            raise ArgumentError(f"expected certificates of one {attribute} in {name}, got {', '.join(map(str, found))}")
+        if len(kinds := {getattr(certificate, attribute) for certificate in certificates}) > 1:
+            raise ArgumentError(f"expected certificates of one {attribute} in {name}, got {', '.join(map(str, kinds))}")
     if labels.min() < 0:
         raise ArgumentError(f"expected labels from 0 to {first.num_classes - 1} of {name}, got {labels.min()}")
     expect_labels(labels, first.num_classes, name)
     _expect_one_system(certificates, name, memory)
     if first.method == "fixed" and said["sigma"] is not None and first.theta.ndim == 0:
-        own = float(first.theta)  # of a mixture a mean, which none of its sigmas need be
-        if first.noise != GaussianMixture.name and own != np.float32(said["sigma"]):
-            raise ArgumentError(f"expected the sigma of {name}, {own:g}, got {said['sigma']:g}: leave it out")
+        sigma = float(first.theta)  # of a mixture a mean, which none of its sigmas need be
+        if first.noise != GaussianMixture.name and sigma != np.float32(said["sigma"]):
+            raise ArgumentError(f"expected the sigma of {name}, {sigma:g}, got {said['sigma']:g}: leave it out")
     order = np.argsort(ids)
     chosen = [certificates[i] for i in order]
     rows = [
-        row(one, int(label), said["sigma"]) | {"idx": int(number)}
-        for one, label, number in zip(chosen, labels[order], np.asarray(ids)[order], strict=True)
+        row(certificate, int(label), said["sigma"]) | {"idx": int(number)}
+        for certificate, label, number in zip(chosen, labels[order], np.asarray(ids)[order], strict=True)
     ]
-    answered, asked = bool(first.note), None
+    answered, described_memory = bool(first.note), None
     if answered and memory is not None:
-        asked = {"file": memory.place, "policy": memory.policy, "prefer": memory.prefer}
+        described_memory = {"file": memory.place, "policy": memory.policy, "prefer": memory.prefer}
     described = {
         "data": said["data"], "inputs": len(rows), "sigma": said["sigma"], "model_hash": first.model_hash,
-        "memory": asked,
+        "memory": described_memory,
     }  # fmt: skip
     table = pa.Table.from_pylist(rows, SCHEMA)
     return HeldRun(NOWHERE / name, described, table, answered=answered, on_disk=False, certificates=tuple(chosen))
@@ -95,19 +95,19 @@ def held(
 
 def _expect_one_system(certificates: Sequence[Certificate], name: str, memory: Memory | None) -> None:
     """An error unless what is promised is about one system, or about each input's own classifier."""
-    first, noted = certificates[0], {bool(one.note) for one in certificates}
+    first, noted = certificates[0], {bool(certificate.note) for certificate in certificates}
     if len(noted) > 1:
         raise ArgumentError(f"expected certificates before a memory, or the answers of one, got both in {name}")
     if noted == {True}:
         _expect_backed(certificates, name, memory)
         return
-    if len({(one.id, one.seed) for one in certificates}) < len(certificates):
+    if len({(certificate.id, certificate.seed) for certificate in certificates}) < len(certificates):
         # What may be claimed of all together rests on noise that was drawn separately for each.
         raise ArgumentError(
             f"expected certificates from different noise in {name}, got some with the same id and seed: give inputs "
             "that are certified in several calls ids of their own, as in ac.certify(..., ids=range(100, 200))"
         )
-    if first.method in SAME_FOR_ALL and any(not np.array_equal(one.theta, first.theta) for one in certificates):
+    if first.method in SAME_FOR_ALL and any(not np.array_equal(other.theta, first.theta) for other in certificates):
         raise ArgumentError(
             f"expected one theta in {name}, as method {first.method} is one classifier for all inputs, got several: "
             "evaluate each noise level by itself"
@@ -121,14 +121,16 @@ def _expect_backed(certificates: Sequence[Certificate], name: str, memory: Memor
             f"expected memory=..., the one that answered, as {name} has the answers of one (notes such as "
             f"{certificates[0].note!r}), got none; of a system it is system.memory"
         )
-    for one in certificates:
-        for what in unbacked(memory, columns(one), one):
-            raise ArgumentError(f"expected answers of {memory!r} in {name}, got one about input {one.id}, but {what}")
+    for certificate in certificates:
+        for fault in unbacked(memory, columns(certificate), certificate):
+            raise ArgumentError(
+                f"expected answers of {memory!r} in {name}, got one about input {certificate.id}, but {fault}"
+            )
 
 
-def _input(one: Certificate) -> NDArray[Any]:
+def _input(certificate: Certificate) -> NDArray[Any]:
     """The input that a certificate is about."""
-    x = one.x if one.region is None else one.region.center
+    x = certificate.x if certificate.region is None else certificate.region.center
     if x is None:
-        raise ArgumentError(f"certificate {one.id}: expected its input in x, as it has no region, got None")
+        raise ArgumentError(f"certificate {certificate.id}: expected its input in x, as it has no region, got None")
     return x

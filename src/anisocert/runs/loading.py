@@ -26,8 +26,8 @@ from anisocert.shell import shell_quote
 def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
     """The examples of a data set that a configuration names, in order of id."""
     c = configuration
-    found = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids, examples.named))
-    return found.at(np.argsort(found.ids))
+    subset = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids, examples.named))
+    return subset.at(np.argsort(subset.ids))
 
 
 def examples_hash(examples: Dataset) -> str:
@@ -45,11 +45,11 @@ def examples_hash(examples: Dataset) -> str:
 
 def arrays_hash(*arrays: NDArray[Any]) -> str:
     """SHA-256 of arrays' values, types and shapes."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for array in arrays:
-        found.update(f"{array.dtype} {array.shape}".encode())
-        hash_values(found, array)
-    return found.hexdigest()
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        hash_values(digest, array)
+    return digest.hexdigest()
 
 
 def load_model(
@@ -66,26 +66,26 @@ def load_model(
     """
     c = configuration
     layout = None if c.layout == CHANNELS_FIRST else c.layout  # which is about the data
-    loaded = partial(
+    load = partial(
         models.load, source or c.model, mean=c.mean, std=c.std, layout=layout,
         gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
         shape=c.input_shape,
     )  # fmt: skip
     try:
-        model, said = loaded(num_classes=c.num_classes)
+        model, metadata = load(num_classes=c.num_classes)
     except SeveralError as error:
         if c.num_classes is not None:
             raise
         if classes is None:
             raise ModelError(f"{error}; or say how many classes there are, with --num-classes") from error
-        model, said = loaded(num_classes=classes)
+        model, metadata = load(num_classes=classes)
     if c.codebook is None:
         if isinstance(model, PerCode):
             raise ArgumentError(
                 f"expected a method that asks the networks of a codebook, as cascade, for {c.model}, got {c.method}: "
                 f"use --codebook {shell_quote(c.model)}, in certify with --method cascade"
             )
-        return model, said
+        return model, metadata
     codebook = Codebook.load(c.codebook)
     place = Path(source or c.model)  # a function may give a PerCode too, whose codes nobody knows
     if (
@@ -98,7 +98,7 @@ def load_model(
             f"--codebook {shell_quote(place)}"
         )
     selector = None if c.selector is None else models.load(c.selector, num_classes=len(codebook))[0]
-    return Coded(model, selector, codebook), said
+    return Coded(model, selector, codebook), metadata
 
 
 def open_memory(c: Configuration) -> Memory:
@@ -113,13 +113,13 @@ def trained_sigma(model: str, norm: str, denoise: str | None) -> float:
     """The noise level that a network was trained with, where none is named; an error if its file does not say."""
     if not is_function(model):
         expect_network_file(model)
-    said = {} if denoise is not None else models.described(model)  # no file says anything about the two together
-    sigma = said.get("sigma")
-    if said.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):
-        other = f", which was trained for norm {said['norm']}" if said.get("norm") not in (None, norm) else ""
-        known = None if denoise is None or is_function(denoise) else models.load_denoiser(denoise)[0].levels
-        among = "" if known is None else f", of {known[0]:g} to {known[1]:g} for this denoiser"
+    metadata = {} if denoise is not None else models.described(model)  # no file says anything about the two together
+    sigma = metadata.get("sigma")
+    if metadata.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):
+        reason = f", which was trained for norm {metadata['norm']}" if metadata.get("norm") not in (None, norm) else ""
+        levels = None if denoise is None or is_function(denoise) else models.load_denoiser(denoise)[0].levels
+        among = "" if levels is None else f", of {levels[0]:g} to {levels[1]:g} for this denoiser"
         raise ArgumentError(
-            f"expected sigma, as the {norm} noise of {model} is unknown{other}, got none: use --sigma{among}"
+            f"expected sigma, as the {norm} noise of {model} is unknown{reason}, got none: use --sigma{among}"
         )
     return float(sigma)

@@ -36,7 +36,7 @@ _COLUMNS = (
 # From types, because a column without values (`stop`) would have no type, and parts must merge.
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
 SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
-_SAME = [one.name for one in fields(Certificate) if one.name in _COLUMNS and one.name not in _OWN]
+_SAME = [field.name for field in fields(Certificate) if field.name in _COLUMNS and field.name not in _OWN]
 _LEAST = {"label": UNLABELLED, "prediction": ABSTAIN, "votes": 0, "bound_n": 0, "num_classes": 2}
 _HINTS = get_type_hints(Certificate)
 OPTIONAL = tuple(name for name in _COLUMNS if type(None) in get_args(_HINTS.get(name)))
@@ -107,15 +107,15 @@ def table_of(content: bytes) -> Any:
 
 
 def _table(content: bytes) -> Any:
-    said = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
-    wanted = [one for one in said if one.name in SCHEMA.names or one.name.startswith("memory_")]
-    names, texts = [one.name for one in wanted], [one.name for one in wanted if pa.types.is_string(one.type)]
-    if len(set(names)) < len(names) or "idx" not in names or not pa.types.is_integer(said.field("idx").type):
+    schema = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
+    wanted = [field for field in schema if field.name in SCHEMA.names or field.name.startswith("memory_")]
+    names, texts = [field.name for field in wanted], [field.name for field in wanted if pa.types.is_string(field.type)]
+    if len(set(names)) < len(names) or "idx" not in names or not pa.types.is_integer(schema.field("idx").type):
         raise ArgumentError(f"cannot be read: expected one idx, whole numbers, among its columns, got {names}")
-    for one in wanted:
+    for field in wanted:
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_null)
-        if not any(kind(one.type) for kind in kinds):
-            raise ArgumentError(f"cannot be read: expected numbers or texts in {one.name}, got {one.type}")
+        if not any(kind(field.type) for kind in kinds):
+            raise ArgumentError(f"cannot be read: expected numbers or texts in {field.name}, got {field.type}")
     # Repeated texts stay one text and indices until their total size is known.
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
@@ -168,8 +168,8 @@ def completed(table: Any) -> Any:
     if "noise" in table.column_names or not _TELLING.keys() <= set(table.column_names):
         return table
     rows = table.select(list(_TELLING)).to_pylist()
-    found = [unnamed(**row) if all(type(row[one]) is _TELLING[one] for one in row) else None for row in rows]
-    return table.append_column("noise", pa.array(found, pa.string()))
+    noises = [unnamed(**row) if all(type(row[column]) is _TELLING[column] for column in row) else None for row in rows]
+    return table.append_column("noise", pa.array(noises, pa.string()))
 
 
 def _length(texts: Any) -> int:

@@ -42,14 +42,14 @@ class StoredRun(Sources):
     @property
     def has_votes(self) -> bool:
         """Whether any row holds votes; imported results have none."""
-        known = [name for name in COUNTS if name in self.table.column_names]
-        return any(self.table[name].null_count < len(self) for name in known)
+        columns = [name for name in COUNTS if name in self.table.column_names]
+        return any(self.table[name].null_count < len(self) for name in columns)
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """All rows, in order of id."""
-        found: list[dict[str, Any]] = self.table.to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
 
     def row(self, number: int) -> dict[str, Any]:
         """The row of the example with this id."""
@@ -72,10 +72,10 @@ class StoredRun(Sources):
         """
         if not os.path.lexists(self.folder / ATTACKED):
             return None
-        found = read_attacked(self.folder)
-        if what := foreign(self, found):
-            raise WrongFileError(self.folder, ATTACKED, f"{what}: repeat anisocert attack --first, or remove the file")
-        return found
+        attacked = read_attacked(self.folder)
+        if fault := foreign(self, attacked):
+            raise WrongFileError(self.folder, ATTACKED, f"{fault}: repeat anisocert attack --first, or remove the file")
+        return attacked
 
     def promised(self, number: int) -> int:
         """The class that an example's region promises, by the memory if that binds the run; -1 without a region."""

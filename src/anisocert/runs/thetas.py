@@ -36,10 +36,10 @@ def unpacked(stored: Theta, shape: Any) -> Theta:
     """
     if stored.size > 1:
         return stored
-    said = tuple(shape) if isinstance(shape, list | tuple) else ()
-    whole = all(type(size) is int and 0 < size <= MOST_VALUES for size in said)
-    if stored.ndim > 1 and stored.ndim == len(said) and whole and math.prod(said) <= MOST_VALUES:
-        return np.broadcast_to(stored, said)
+    sizes = tuple(shape) if isinstance(shape, list | tuple) else ()
+    whole = all(type(size) is int and 0 < size <= MOST_VALUES for size in sizes)
+    if stored.ndim > 1 and stored.ndim == len(sizes) and whole and math.prod(sizes) <= MOST_VALUES:
+        return np.broadcast_to(stored, sizes)
     return stored.reshape(())
 
 
@@ -101,14 +101,16 @@ def entries(file: BufferedReader) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         raise ArgumentError(f"cannot be read: {size:,} bytes claim to hold a header of {length:,}")
     try:
         header = json.loads(file.read(length))
-        found = {name: said for name, said in header.items() if name != "__metadata__"}
-        claims = [(name, one["dtype"], (*one["shape"],), (*one["data_offsets"],)) for name, one in found.items()]
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        claims = [
+            (name, entry["dtype"], (*entry["shape"],), (*entry["data_offsets"],)) for name, entry in tensors.items()
+        ]
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise ArgumentError(f"cannot be read: {type(error).__name__} in its header") from error
     for name, kind, shape, ends in claims:
         if not (len(name) < 20 and name.isascii() and name.isdigit() and name == str(int(name))):
             raise ArgumentError(f"cannot be read: expected a theta by the id of an example, got {name[:40]!r}")
-        whole = all(type(one) is int and one >= 0 for one in (*shape, *ends)) and len(shape) <= MOST_AXES
+        whole = all(type(number) is int and number >= 0 for number in (*shape, *ends)) and len(shape) <= MOST_AXES
         if not whole or len(ends) != 2 or kind != "F32" or not 0 < 4 * math.prod(shape) == ends[1] - ends[0]:
             raise ArgumentError(f"cannot be read: expected theta of example {name} in float32, got something else")
         if start + ends[1] > size:

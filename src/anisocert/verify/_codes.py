@@ -14,14 +14,14 @@ from anisocert.runs.rows import Row
 
 def check_selector(row: Row, plan: Plan) -> Iterator[str]:
     """What a row says about its selector, against what the run says."""
-    own = float(np.float32(row["sigma"]))
+    sigma = float(np.float32(row["sigma"]))
     if row["selector_alpha"] is not None and row["selector_votes"] != plan.n:
         yield f"selector_votes is {row['selector_votes']}, the plan's is {plan.n}"
     cascade = row["method"] == Cascade.name
-    if cascade and row["selector_sigma"] is None and row["theta_min"] != own:
-        yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
+    if cascade and row["selector_sigma"] is None and row["theta_min"] != sigma:
+        yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {sigma!r}"
     # In a cascade it is that of a code asked before: of the third on, one of several.
-    elif row["selector_sigma"] not in (None, own) and not (cascade and (row["codes"] or "").count(",") > 1):
+    elif row["selector_sigma"] not in (None, sigma) and not (cascade and (row["codes"] or "").count(",") > 1):
         yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
     known = row["selector_sigma"] is not None  # else `wrong_capture` says so
     if row["method"] == TwoStep.name and known and not row["theta_max"] < row["selector_sigma"]:
@@ -32,7 +32,7 @@ def check_selector(row: Row, plan: Plan) -> Iterator[str]:
 
 def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) -> Iterator[Finding]:
     """What is wrong with the rows' codes: all are of one codebook. rows: sound by themselves, each with a theta."""
-    known = dict[str, NDArray[np.float32]]()
+    code_thetas = dict[str, NDArray[np.float32]]()
     order = max((row["codes"] for row in rows if row["method"] == Cascade.name), key=len, default="")
     largest = _largest(rows, thetas)
     for row in rows:
@@ -51,12 +51,12 @@ def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) 
             and not float(theta.item()) <= before
         ):
             yield Finding(where, f"theta is {theta.item()!r}, beyond the {before!r} of a code that is asked before")
-        own = row["codes"].rpartition(",")[2]
-        if not np.array_equal(known.setdefault(own, theta), theta):
-            yield Finding(where, f"theta is another one than that of code {own} in the same run")
+        code = row["codes"].rpartition(",")[2]
+        if not np.array_equal(code_thetas.setdefault(code, theta), theta):
+            yield Finding(where, f"theta is another one than that of code {code} in the same run")
 
 
 def _largest(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) -> float | None:
     """A cascade's largest noise, the run's own, if any row shows that codes are single numbers: all are, or none is."""
-    shown = (row for row in rows if row["method"] == Cascade.name and row["votes"])
-    return next((float(np.float32(row["sigma"])) for row in shown if thetas[row["idx"]].size == 1), None)
+    cascade_rows = (row for row in rows if row["method"] == Cascade.name and row["votes"])
+    return next((float(np.float32(row["sigma"])) for row in cascade_rows if thetas[row["idx"]].size == 1), None)

@@ -39,30 +39,30 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     try:
         plan, alphas, _ = run.plan, run.alphas, run.numerics
     except AnisocertError as error:
-        what = f"does not say which plan the votes followed, or in which numerics: {error}"
-        raise WrongFileError(run.folder, "run.json", what) from error
-    own = thetas.get(rows[0]["idx"]) if rows and run.said("method") in SAME_FOR_ALL else None
+        fault = f"does not say which plan the votes followed, or in which numerics: {error}"
+        raise WrongFileError(run.folder, "run.json", fault) from error
+    shared_theta = thetas.get(rows[0]["idx"]) if rows and run.said("method") in SAME_FOR_ALL else None
     fixed: Smoothing | None = None
     if "command" in run.description:  # a run of ours, which says how to repeat it
         try:
             fixed = run.configuration.smoothing() if run.said("method") == "fixed" else None
         except AnisocertError as error:
             raise WrongFileError(run.folder, "run.json", f"is not the configuration of a run: {error}") from error
-    own = own if fixed is None else fixed.theta
+    shared_theta = shared_theta if fixed is None else fixed.theta
     if run.description.get("inputs") not in (None, len(rows)):
         yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
     yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
     sound: list[Row] = []
     for row, alpha in zip(rows, alphas, strict=True):
-        wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
-        wrong = wrong or [*_check_said(row, run, plan, alpha)]
-        wrong = wrong or [
+        faults = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
+        faults = faults or [*_check_said(row, run, plan, alpha)]
+        faults = faults or [
             *wrong_capture(row, named(row["noise"])),
             *check_selector(row, plan),
             *_check_counts(row, plan),
         ]
-        yield from (Finding(f"example {row['idx']}", what) for what in wrong)
-        if not wrong and row["idx"] in thetas:
+        yield from (Finding(f"example {row['idx']}", fault) for fault in faults)
+        if not faults and row["idx"] in thetas:
             sound.append(row)
     yield from check_codes(sound, thetas)
     bounds, shape = _bounds(sound, plan), run.description.get("input_shape")
@@ -70,11 +70,11 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         theta = thetas[row["idx"]]
         if theta.ndim and shape is not None and list(theta.shape) != shape:  # a part of it may have a larger mean
             yield Finding(f"example {row['idx']}", f"theta has shape {theta.shape}, the run's inputs have {shape}")
-        if own is not None and not np.array_equal(theta, own):
-            what = f"theta is not the one that method {run.said('method')} has for every input of the run"
-            yield Finding(f"example {row['idx']}", what)
-        for what in _check_claim(row, theta, *bounds[row["idx"]]):
-            yield Finding(f"example {row['idx']}", what)
+        if shared_theta is not None and not np.array_equal(theta, shared_theta):
+            fault = f"theta is not the one that method {run.said('method')} has for every input of the run"
+            yield Finding(f"example {row['idx']}", fault)
+        for fault in _check_claim(row, theta, *bounds[row["idx"]]):
+            yield Finding(f"example {row['idx']}", fault)
     yield from check_columns(run, rows)
 
 
@@ -92,12 +92,12 @@ def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
 
 def _check_said(row: Row, run: StoredRun, plan: Plan, alpha: float) -> Iterator[str]:
     """What a row repeats of the run, and what it says about its answer."""
-    described, same = run.description, {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
+    described, expected = run.description, {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
     if "noise" in described and described["noise"] is None:
-        same["noise"] = usual(str(row["norm"])).name
-    said = ("method", "norm", "noise", "seed", "num_classes")
-    same |= {name: described[name] for name in said if described.get(name) is not None}
-    for name, value in same.items():
+        expected["noise"] = usual(str(row["norm"])).name
+    names = ("method", "norm", "noise", "seed", "num_classes")
+    expected |= {name: described[name] for name in names if described.get(name) is not None}
+    for name, value in expected.items():
         if row[name] != value:
             yield f"{name} is {row[name]!r}, the run's is {value!r}"
     sigma = described.get("sigma")
@@ -135,18 +135,18 @@ def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]
     for row in rows:
         if row["votes"]:
             groups[row["noise"], row["num_classes"]].append(row)
-    found: dict[int, tuple[float, float, float]] = {row["idx"]: (0.0, 1.0, 0.0) for row in rows if not row["votes"]}
+    bounds: dict[int, tuple[float, float, float]] = {row["idx"]: (0.0, 1.0, 0.0) for row in rows if not row["votes"]}
     of_alpha = {
         alpha: {look.n: look.alpha for look in replace(plan, alpha=alpha).looks}
         for alpha in {level(row) for row in rows}
     }
-    for (noise, num_classes), some in groups.items():
-        counted = {name: np.array([row[name] for row in some]) for name in COUNTS}
+    for (noise, num_classes), group in groups.items():
+        counted = {name: np.array([row[name] for row in group]) for name in COUNTS}
         # An input may be given up between the looks, which claims nothing.
-        alphas = np.array([of_alpha[level(row)].get(row["bound_n"], 0.0) for row in some])
+        alphas = np.array([of_alpha[level(row)].get(row["bound_n"], 0.0) for row in group])
         fresh = np.stack(claimable(named(noise), plan, counted, num_classes, alphas), 1)
-        found |= {row["idx"]: tuple(one) for row, one in zip(some, fresh.tolist(), strict=True)}
-    return found
+        bounds |= {row["idx"]: tuple(values) for row, values in zip(group, fresh.tolist(), strict=True)}
+    return bounds
 
 
 def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, gap: float) -> Iterator[str]:
@@ -156,11 +156,11 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
         return
     yield from _compare(row, "p_a", p_a, "votes give")
     yield from _compare(row, "p_b", p_b, "votes give", better=-1)
-    wrong_gap = [*_compare(row, "gap", gap, "votes give")]
-    yield from wrong_gap
+    gap_faults = [*_compare(row, "gap", gap, "votes give")]
+    yield from gap_faults
     if (row["prediction"] == ABSTAIN) != (gap == 0):
         yield f"prediction is {row['prediction']}, but votes give a gap of {gap!r}"
-    used = gap if wrong_gap else row["gap"]
+    used = gap if gap_faults else row["gap"]
     radius = proxy = 0.0
     if used > 0:
         region = region_of({**row, "gap": used}, theta, np.zeros(theta.shape))

@@ -29,12 +29,12 @@ def memory_backing(run: StoredRun) -> str | None:
     """A warning for readers of numbers after a memory; None if there are none, or the memory backs them."""
     if not run.has_memory:
         return None
-    found = backing(run)
-    if found.findings:
-        more = len(found.findings) - 1
-        others = f", and {more} more" if more else ""
-        return f"The numbers after the memory are not what the memory promised: {found.findings[0]}{others}."
-    return f"The numbers after the memory were not derived again: {found.undone}." if found.undone else None
+    derived = backing(run)
+    if derived.findings:
+        more = len(derived.findings) - 1
+        rest = f", and {more} more" if more else ""
+        return f"The numbers after the memory are not what the memory promised: {derived.findings[0]}{rest}."
+    return f"The numbers after the memory were not derived again: {derived.undone}." if derived.undone else None
 
 
 def backing(run: StoredRun) -> Backing:
@@ -59,13 +59,13 @@ def memory_of(run: StoredRun) -> Iterator[Memory]:
 
     Where only the run says where it is, it is opened only if it is a file.
     """
-    said, typed = run.memory, run.typed("memory")
-    if not typed and said is not None and said.place is None:
+    described, typed = run.memory, run.typed("memory")
+    if not typed and described is not None and described.place is None:
         raise ArgumentError(
             "its memory ended with the process that filled it; for one that stays, use anisocert memory add RUN "
             "--memory NEW"
         )
-    place = typed or (said and said.place)
+    place = typed or (described and described.place)
     if not place:
         raise ArgumentError("the run does not say where its memory is; pass --memory FILE")
     if "://" in place and not typed:  # else whoever wrote the run could have us sign in at a server of theirs
@@ -74,16 +74,16 @@ def memory_of(run: StoredRun) -> Iterator[Memory]:
             "anisocert verify or show"
         )
     try:
-        there, why = Memory.exists(place), ""
+        exists, why = Memory.exists(place), ""
     except (AnisocertError, OSError, ValueError) as error:
-        there, why = False, f" ({error})"
-    if not there:
+        exists, why = False, f" ({error})"
+    if not exists:
         raise ArgumentError(f"its memory is not at {shown(place)}{why}; pass --memory FILE")
     with Memory.open(place, read_only=True) as memory:
-        of, answered = memory.stats().model_hash, said and said.generation
-        if of and of != run.model_hash:
+        model_hash, generation = memory.stats().model_hash, described and described.generation
+        if model_hash and model_hash != run.model_hash:
             raise ArgumentError(f"{memory.place} is a memory of a different model; pass --memory FILE")
-        if answered not in (None, memory.generation):
+        if generation not in (None, memory.generation):
             raise ArgumentError(
                 f"{memory.place} is not the memory that answered, or has been emptied since; pass --memory FILE"
             )
@@ -92,12 +92,12 @@ def memory_of(run: StoredRun) -> Iterator[Memory]:
 
 def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """What is wrong with the memory's columns by themselves; `backing` says whether the memory backs them."""
-    here = [name for name in COLUMNS if name in run.table.column_names]
-    if not here:
+    names = [name for name in COLUMNS if name in run.table.column_names]
+    if not names:
         return
     policy = None if run.memory is None else run.memory.rules
-    if len(here) < len(COLUMNS) or policy is None:
-        yield Finding(TABLE, f"has {', '.join(here)}, but not all of the memory's columns, or run.json not its policy")
+    if len(names) < len(COLUMNS) or policy is None:
+        yield Finding(TABLE, f"has {', '.join(names)}, but not all of the memory's columns, or run.json not its policy")
         return
     for row, *answer in zip(rows, *(run.table[name].to_pylist() for name in COLUMNS), strict=True):
         where, note = f"example {row['idx']}", answer[-1]
@@ -106,15 +106,15 @@ def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator
         elif note == SHRUNK and not policy.shrinks:
             yield Finding(where, f"memory_note is {note}, which policy {policy.name} does not give")
         else:
-            yield from (Finding(where, what) for what in check_answer(row, *answer))
+            yield from (Finding(where, fault) for fault in check_answer(row, *answer))
 
 
 def _whole(memory: Memory) -> Iterator[Finding]:
     checked = memory.check()
     for line in checked.damage:
         yield Finding(MEMORY, f"damaged: {line}")
-    for one in checked.conflicts:
-        yield Finding(MEMORY, f"regions of inputs {one.ids[0]} and {one.ids[1]}, of different classes, may meet")
+    for pair in checked.conflicts:
+        yield Finding(MEMORY, f"regions of inputs {pair.ids[0]} and {pair.ids[1]}, of different classes, may meet")
 
 
 def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.float32] | None]) -> Iterator[Finding]:
@@ -123,8 +123,8 @@ def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.
     for row in run.rows:
         number, note = int(row["idx"]), row["memory_note"]
         proposed = run.certificate(number, inputs(number))
-        for what in unbacked(memory, row, proposed):
-            yield Finding(f"example {number}", f"memory {note} it, but {what}")
+        for fault in unbacked(memory, row, proposed):
+            yield Finding(f"example {number}", f"memory {note} it, but {fault}")
         # A weaker policy gives no other input's promise; one that was answered before has its own.
         if note == INHERITED and not POLICIES[memory.policy].inherits and own_promise(memory, proposed) is None:
             yield Finding(f"example {number}", f"memory {note} it, which policy {memory.policy} does not give")

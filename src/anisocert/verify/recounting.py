@@ -35,11 +35,11 @@ def pick(run: StoredRun, count: int) -> list[int]:
 
 def other_versions(run: StoredRun) -> list[str]:
     """What made the run and differs here: other versions may select other kernels, which change last bits."""
-    here, said = versions(), run.said("versions") or {}
+    here, recorded = versions(), run.said("versions") or {}
     return [
-        f"{name} {said[name]} made the run, here it is {here[name]}"
+        f"{name} {recorded[name]} made the run, here it is {here[name]}"
         for name in here
-        if said.get(name) not in (None, here[name])
+        if recorded.get(name) not in (None, here[name])
     ]
 
 
@@ -79,7 +79,9 @@ def recount(
     yield from _other_examples(run, examples)
     examples = examples.subset(ids=ids)
     for x, number in zip(examples.x, examples.ids.tolist(), strict=True):
-        yield from (Finding(f"example {number}", what) for what in _recounted(run, network, number, x, on_votes, fresh))
+        yield from (
+            Finding(f"example {number}", fault) for fault in _recounted(run, network, number, x, on_votes, fresh)
+        )
 
 
 def _other_examples(run: StoredRun, examples: Dataset) -> Iterator[Finding]:
@@ -87,8 +89,8 @@ def _other_examples(run: StoredRun, examples: Dataset) -> Iterator[Finding]:
     if left_out := sorted(set(examples.ids.tolist()) - set(run.column("idx").tolist())):
         yield Finding(TABLE, f"has no rows of examples {', '.join(map(str, left_out))}")
     for number, label in zip(examples.ids.tolist(), examples.y.tolist(), strict=True):
-        if number not in left_out and (said := run.row(number)["label"]) != label:
-            yield Finding(f"example {number}", f"label is {said}, the data's is {label}")
+        if number not in left_out and (row_label := run.row(number)["label"]) != label:
+            yield Finding(f"example {number}", f"label is {row_label}, the data's is {label}")
 
 
 def _recounted(
@@ -126,8 +128,8 @@ def _recounted(
 def _choice(query: Query, c: Configuration, theta: NDArray[np.float32], alpha: float) -> Choice:
     """What the run's method decides where a selector chooses; elsewhere what follows from the stored theta."""
     if c.method in CODED:
-        each = c.chooser().decide(query, c.plan(), np.array([alpha]))
-        return next((choice for choice in each if choice.positions), each[0])
+        choices = c.chooser().decide(query, c.plan(), np.array([alpha]))
+        return next((choice for choice in choices if choice.positions), choices[0])
     query = replace(query, smoothing=query.smoothing.at(theta))
     return Choice.of(query, torch.from_numpy(theta.copy()).reshape(1, *(theta.shape or (1,) * len(query.shape))))
 
@@ -163,6 +165,6 @@ def _contradicting(row: Mapping[str, Any], fresh: NDArray[np.int64]) -> Iterator
         return
     if (most := upper(fresh[top], n, level)) < row["p_a"]:
         yield f"p_a is {row['p_a']}, fresh votes ({fresh[top]} of {n} for class {top}) allow {most:.6g} at most"
-    others = np.delete(fresh, top).max()
-    if (least := lower(others, n, level)) > row["p_b"]:
-        yield f"p_b is {row['p_b']}, fresh votes ({others} of {n} for another class) need {least:.6g} at least"
+    runner_up = np.delete(fresh, top).max()
+    if (least := lower(runner_up, n, level)) > row["p_b"]:
+        yield f"p_b is {row['p_b']}, fresh votes ({runner_up} of {n} for another class) need {least:.6g} at least"

@@ -80,15 +80,15 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
 def _attacked(run: StoredRun) -> Iterator[Finding]:
     """What is wrong with the attack that is kept beside the run, if there is one, or with the run, as it shows."""
     try:
-        found = run.attacked
+        attack = run.attacked
     except WrongFileError as error:
         yield error.finding
         return
-    if found is not None and found.failed and found.expected is not None:
+    if attack is not None and attack.failed and attack.expected is not None:
         yield Finding(
             ATTACKED,
-            f"contradicts the run: {found.otherwise_inside()} of {found.has_region.sum()} regions were answered with "
-            f"another class inside, where errors lead one to expect {found.expected:.3g}",
+            f"contradicts the run: {attack.otherwise_inside()} of {attack.has_region.sum()} regions were answered with "
+            f"another class inside, where errors lead one to expect {attack.expected:.3g}",
         )
 
 

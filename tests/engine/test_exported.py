@@ -15,10 +15,11 @@ from anisocert.engine import Network, Numerics
 from anisocert.engine.given import own_copy
 from anisocert.engine.rewriting.folding import fold_lowered
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import ScoresOf, load
+from anisocert.models import ScoresOf, denoised, load
 
 SHAPE = (1, 8, 8)
 FREE = ({0: torch.export.Dim.DYNAMIC},)
+QUICK = Numerics("float32", rows=32)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
@@ -54,6 +55,16 @@ def test_the_module_of_a_program_is_certified_as_the_network_that_was_exported()
         for own, exported in zip(*(ac.certify(one, x, method=method, **told) for one in networks), strict=True):
             assert own.prediction == exported.prediction
             assert abs(own.top_votes - exported.top_votes) <= 1
+
+
+def test_programs_in_what_is_made_of_several_networks():
+    x, one = np.zeros((1, *SHAPE), np.float32), _exported().module()
+    book = ac.Codebook([0.5, 0.4, 0.3, 0.2, 0.1], 0.5)
+    told = {"num_classes": 5, "smoothing": ac.Gaussian(0.5), "plan": ac.Plan(n0=32, n=64), "numerics": QUICK}
+    coded = (ac.Coded(one, None, book), ac.Cascade()), (ac.Coded([one] * 5, one, book), ac.TwoStep())
+    for model, method in (*coded, (denoised(one, nn.Identity().eval()), ac.Fixed())):
+        (found,) = ac.certify(model, x, method=method, **told)
+        assert found.prediction == int(one(torch.from_numpy(x)).argmax())
 
 
 def test_gradients_and_bfloat16():

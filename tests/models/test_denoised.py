@@ -91,6 +91,14 @@ def test_certificates_are_those_of_the_two_together(half_space):
     assert 0.9 < found.radius <= 1.0
 
 
+def test_the_two_stay_in_the_mode_that_they_are_in(half_space):
+    plain, denoiser = half_space([1.0, 0.0]).eval(), Shift(0.0)
+    both = denoised(plain, denoiser)
+    assert denoiser.training
+    with pytest.raises(ModelError, match="expected a model in evaluation mode, got training mode in denoiser: call"):
+        ac.Network(both, 2)
+
+
 def test_bare_callables_need_a_name(half_space):
     both = denoised(half_space([1.0, 0.0]).eval(), lambda x: x - 1)
     x = np.array([[2.0, 0.0]], np.float32)

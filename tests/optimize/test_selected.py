@@ -9,7 +9,8 @@ from scipy.special import ndtri
 
 import anisocert as ac
 from anisocert.engine import Query, Stage, all_votes
-from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
+from anisocert.models import TwoSteps
 from anisocert.smoothing import Gaussian, cap
 
 SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
@@ -194,6 +195,16 @@ def test_too_few_votes_for_half_of_alpha_are_said(planes, at_zero):
     with pytest.warns(AnisocertWarning, match=r"expected n >= 11 for alpha = 0\.0005, .* got n = 10"):
         assert at_zero(model, ac.Selected(), 10).prediction == -1
     assert at_zero(model, ac.Selected(), 11).prediction == 0  # warnings are errors in this test suite
+
+
+def test_the_networks_stay_in_the_mode_that_they_are_in():
+    classifier, selector, book = torch.nn.Identity().eval(), torch.nn.Identity(), ac.Codebook([0.5, 0.25], 0.5)
+    for answering in (classifier, [classifier, classifier]):
+        model = ac.Coded(answering, selector, book)
+        TwoSteps(model)
+        assert (classifier.training, selector.training) == (False, True)
+        with pytest.raises(ModelError, match="expected a model in evaluation mode, got training mode in selector: "):
+            ac.Network(model, 2)
 
 
 def test_codebooks_are_kept_in_files(tmp_path):

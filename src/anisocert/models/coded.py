@@ -100,7 +100,7 @@ class PerCode(nn.Module):
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
-        self.train(any(network.training for network in networks))
+        self.training = self.networks.training = False  # the mode is the networks' own, which are the caller's
 
     def __len__(self) -> int:
         return len(self.networks)
@@ -146,12 +146,12 @@ class Coded(nn.Module):
             raise ArgumentError(f"expected one network per code, {len(codebook)}, got {len(classifier)}")
         if is_told(selector):
             raise ArgumentError("expected a selector that is not told theta, which it is to choose, got one that is")
+        self.training = False  # the mode is that of its parts, which are the caller's
         self.classifier, self.selector, self.sigma = classifier, selector, codebook.sigma
         self.order = codebook.order
         if len({is_told(network) for network in self.networks}) > 1:
             raise ArgumentError("expected networks that are all told theta, or none of them, got some that are")
         self.register_buffer("codes", torch.from_numpy(codebook.codes.copy()))
-        self.train(classifier.training or (selector is not None and selector.training))
 
     @property
     def networks(self) -> tuple[nn.Module, ...]:
@@ -211,7 +211,7 @@ class TwoSteps(nn.Module):
             raise ArgumentError("expected networks that are not told theta for two steps, got one: use Selected()")
         self.networks, self.selector = nn.ModuleList(coded.networks), coded.selector
         self.count = len(coded.codes)
-        self.train(coded.training)
+        self.training = self.networks.training = False  # the mode is that of its parts, which are the caller's
 
     def forward(self, copies: Tensor) -> Tensor:
         """Scores of (code, class), in this order."""

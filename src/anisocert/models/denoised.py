@@ -19,7 +19,7 @@ class Denoised(nn.Module):
     def __init__(self, network: nn.Module, denoiser: nn.Module) -> None:
         super().__init__()
         _expect_untold(network)
-        self.training = network.training or denoiser.training
+        self.training = False  # the mode is that of its parts, which are the caller's
         self.denoiser, self.network = denoiser, network
 
     @property
@@ -36,11 +36,11 @@ class Denoised(nn.Module):
 def denoised(model: Function, denoiser: Function) -> Function:
     """The model behind a denoiser, which is certified as one classifier.
 
-    Two modules make a module in evaluation mode, whose hash covers both, weights and code. A bare callable among them
+    Two modules make a module, in the mode of each, whose hash covers both, weights and code. A bare callable among them
     makes a bare callable, which is not read for a hash: certify it with a model_id that names both.
     """
     if isinstance(model, nn.Module) and isinstance(denoiser, nn.Module):
-        return Denoised(model, denoiser).eval()
+        return Denoised(model, denoiser)
     _expect_untold(model)
 
     def both(x: Tensor) -> Tensor:

@@ -44,8 +44,8 @@ class Timed(Method):
     def __init__(self, method):
         self.method, self.name, self.seconds = method, method.name, 0.0
 
-    def pilot_votes(self, plan):
-        return self.method.pilot_votes(plan)
+    def pilot_votes(self, plan, model=None):
+        return self.method.pilot_votes(plan, model)
 
     def choose(self, query, plan):
         started = time.perf_counter()

@@ -87,7 +87,7 @@ def certificates(
     method.warn(query.network.model, query.smoothing, plan, query.network.num_classes, query.network.grid)
     if reasons := out_of_units(query.network.model, query.x.cpu().numpy()):
         warnings.warn(next(iter(reasons.values())), AnisocertWarning, stacklevel=2)
-    query.network.fit(query.shape, len(query) * method.votes(plan))
+    query.network.fit(query.shape, len(query) * method.votes(plan, query.network.model))
 
     alphas = np.full(len(query), plan.alpha) if alphas is None else alphas
     choices = method.decide(query, plan, alphas)  # from noise of its own

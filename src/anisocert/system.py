@@ -222,7 +222,7 @@ class System:
         self._expect_ours(points.shape[1:])
         # Before any noise is drawn or alpha is spent: what can never be asked is no attempt.
         self.method.check(self.network.model, self.smoothing, self.plan, points.shape[1:])
-        self.expect_able(points.shape[1:], len(points) * self.method.votes(self.plan))
+        self.expect_able(points.shape[1:], len(points) * self.method.votes(self.plan, self.network.model))
         seed, _ = self._fresh()
         ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, np.full(len(points), self.plan.alpha)
         if (lifetime := self.memory.lifetime) is not None:

@@ -38,6 +38,16 @@ def test_a_chunk_costs_about_the_rows_that_are_counted(network, method, n, input
     assert expected.gradients <= seen[True] <= 1.1 * expected.gradients + 8
 
 
+def test_a_cascade_costs_votes_under_each_of_its_codes(half_space):
+    model = ac.Coded(half_space([1.0, 0.0]).eval(), None, ac.Codebook(np.linspace(0.5, 0.1, 8), 0.5))
+    network, plan, seen = Network(model, 2, numerics=Numerics("float32", False, 160)), ac.Plan(n0=100, n=1000), []
+    x = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
+    network.fit((2,), 0)
+    network.on_rows = lambda rows, gradients: seen.append(rows)
+    ac.certify(network, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=plan)
+    assert sum(seen) <= cost_of(ac.Cascade(), plan, network, len(x)).votes <= 1.5 * sum(seen)
+
+
 def test_a_meter_reaches_what_it_is_told_and_never_more():
     told = []
     meter = Meter(lambda rows, share: told.append((rows, share)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Classifier, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._ceiling import Limits
@@ -95,7 +95,7 @@ class Anisotropic(Method):
         ascent = replace(self.ascent, iterations=math.ceil(effort(plan) * self.ascent.iterations), samples=samples)
         return tuple(replace(ascent, learning_rate=rate) for _, rate in ASCENTS[self.prefer])
 
-    def pilot_votes(self, plan: Plan) -> int:
+    def pilot_votes(self, plan: Plan, model: Classifier | None = None) -> int:
         """See Method."""
         scaled = len(ASCENTS[self.prefer]) * len(SCALES)
         candidates = (1 + scaled + FEW, 4 + min(self.finalists, scaled))

@@ -40,13 +40,13 @@ class Method(ABC):
         """Network evaluations with gradients per input."""
         return sum(ascent.evaluations for ascent in self.ascents(plan))
 
-    def pilot_votes(self, plan: Plan) -> int:
-        """Pilot votes per input."""
+    def pilot_votes(self, plan: Plan, model: Classifier | None = None) -> int:
+        """Pilot votes per input, of this model if they depend on it."""
         return 0
 
-    def votes(self, plan: Plan) -> int:
-        """All votes per input at most, those of the search included."""
-        return plan.n0 + plan.n + self.pilot_votes(plan)
+    def votes(self, plan: Plan, model: Classifier | None = None) -> int:
+        """All votes per input, those of the search included, as a forecast."""
+        return plan.n0 + plan.n + self.pilot_votes(plan, model)
 
     def group(self, network: Network, plan: Plan) -> int:
         """How many inputs can be searched together at the cost of one, in a network that is fitted."""

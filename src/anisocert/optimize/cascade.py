@@ -42,9 +42,10 @@ class Cascade(CodedMethod):
 
     name = "cascade"
 
-    def pilot_votes(self, plan: Plan) -> int:
-        """See Method. Under two codes; about half of the inputs need votes under the first to prove the second."""
-        return 2 * naming(plan) + plan.n // 2
+    def pilot_votes(self, plan: Plan, model: Classifier | None = None) -> int:
+        """See Method; of two codes without a model. About half of the inputs that reach a code go on to the next."""
+        codes = len(model.codes) if isinstance(model, Coded) else 2
+        return codes * naming(plan) + int(plan.n * (1 - 0.5 ** (codes - 1)))
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Classifier, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes
@@ -56,7 +56,7 @@ class Isotropic(Method):
             return self.limit
         return FAR if self.bounded_reach and is_image(shape) else NEAR
 
-    def pilot_votes(self, plan: Plan, thrifty: bool = False) -> int:
+    def pilot_votes(self, plan: Plan, model: Classifier | None = None, thrifty: bool = False) -> int:
         """See Method; thrifty: see Pilot."""
         candidates = (int(((self.limit or FAR) >= COARSE).sum()), 1 + len(FINE))
         rounds = zip(candidates, self.pilots, strict=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Classifier, Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent
@@ -70,7 +70,7 @@ class PublishedAnisotropic(Method):
         """See Method."""
         return (*self.isotropic.ascents(plan), self.ascent)
 
-    def pilot_votes(self, plan: Plan) -> int:
+    def pilot_votes(self, plan: Plan, model: Classifier | None = None) -> int:
         """See Method."""
         return self.isotropic.pilot_votes(plan)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query, Stage, all_votes
+from anisocert.engine import Classifier, Query, Stage, all_votes
 from anisocert.optimize.base import checked_theta, same_for_all
 from anisocert.optimize.choice import Capture, Choice, Floats
 from anisocert.optimize.coded import SHARE, SelectingMethod, voter
@@ -32,7 +32,7 @@ class Selected(SelectingMethod):
 
     name = "selected"
 
-    def pilot_votes(self, plan: Plan) -> int:
+    def pilot_votes(self, plan: Plan, model: Classifier | None = None) -> int:
         """See Method."""
         return plan.n0 + plan.n
 

@@ -61,7 +61,7 @@ class Certifier:
         """Decide what `numerics` leaves open, with the whole run in view, and make the network ready."""
         if self.network is None or self.network.numerics != numerics:
             self.network = self.configuration.network(self.model, self.device, numerics)
-        self.network.fit(shape, inputs * self.method.votes(self.plan))
+        self.network.fit(shape, inputs * self.method.votes(self.plan, self.network.model))
         self.method.expect_gradients(self.network, self.smoothing, self.plan, shape)
         group = self.method.group(self.network, self.plan)
         probe = self.network.probe(shape)

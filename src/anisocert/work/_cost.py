@@ -26,7 +26,7 @@ def cost_of(method: Method, plan: Plan, network: Network, inputs: int) -> Cost:
     """The cost of a chunk of so many inputs, in a network that is fitted."""
     assert network.numerics.rows is not None
     rows, group = network.numerics.rows, method.group(network, plan)
-    pilots = method.pilot_votes(plan)
+    pilots = method.pilot_votes(plan, network.model)
     calls = sum(math.ceil(inputs * votes / rows) for votes in (pilots, plan.n0, plan.n))
     calls += 1 + (pilots > 0)  # the last one looks for state; pilots come in at least two rounds
     return Cost(calls * rows, math.ceil(inputs / group) * group * method.evaluations(plan))

@@ -46,7 +46,7 @@ def forecast(job: Job, device: str, inputs: int, on_step: Callable[[], None] = l
     plan, method = c.plan(), c.chooser(job.theta)
     network = c.network(job.model, device, replace(c.numerics, compile=bool(c.numerics.compile)))
     rows = network.fit(job.examples.shape, 0)
-    purposes = {"with gradients": method.evaluations(plan), "pilot votes": method.pilot_votes(plan)}
+    purposes = {"with gradients": method.evaluations(plan), "pilot votes": method.pilot_votes(plan, network.model)}
     purposes |= {"votes to select": plan.n0, "votes to certify": plan.n}
     vote = _vote_seconds(job, network, rows)
     on_step()

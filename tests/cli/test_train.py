@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from anisocert.cli.app import app
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models import load
 from anisocert.train import RECIPES
 
@@ -111,6 +112,17 @@ def test_classes_without_an_example_are_told(tmp_path: Path) -> None:
     assert "note: no training example has class 0, of 3: do labels start at 1?" in told
     np.savez(tmp_path / "all.npz", x=x, y=np.arange(20) % 2)
     assert "no training example" not in run("--data", tmp_path / "all.npz", *asked, "--force")
+
+
+def test_a_best_network_that_was_removed_is_not_said_to_be_there(tmp_path: Path) -> None:
+    command = (*DIGITS, "--epochs", 1, "--out", tmp_path)
+    assert "best.safetensors, last.safetensors and log.jsonl are written" in run(*command)
+    state = torch.load(tmp_path / "resume.state")
+    torch.save(state | {"best": None}, tmp_path / "resume.state")  # as once a later epoch was written
+    (tmp_path / "best.safetensors").unlink()
+    with pytest.warns(AnisocertWarning, match=r"best\.safetensors, of epoch 1, is gone: it is written again only if"):
+        shown = run(*command)
+    assert f"{tmp_path}/last.safetensors and log.jsonl are written" in shown
 
 
 def test_an_attack_stays_in_the_range_of_the_data(tmp_path: Path) -> None:

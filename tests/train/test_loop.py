@@ -245,7 +245,7 @@ def test_a_training_that_reached_nothing_does_not_stand_in_the_way(tmp_path: Pat
 def test_a_finished_training_is_left_alone(tmp_path: Path) -> None:
     first, records = trained(tmp_path, Cohen())
     told: list[Any] = []
-    second, again = trained(tmp_path, Cohen(), on_epoch=told.append)
+    second, again = trained(tmp_path, Cohen(), on_epoch=told.append, force=True)
     assert told == []
     assert again == records
     assert all(

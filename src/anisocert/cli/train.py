@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -80,7 +80,15 @@ class Training:
     seed=option(0, "Seed of weights, order, augmentation and noise."),
 )  # fmt: skip
 @options.declared("training", Training)
-def train(asked: options.Asked, training: Training, force: options.Force = False, config: ConfigFile = None) -> None:
+def train(
+    asked: options.Asked,
+    training: Training,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace another training, or other files, in --out; the same training resumes."),
+    ] = False,
+    config: ConfigFile = None,
+) -> None:
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
 
     best is the epoch of highest noisy accuracy on the test examples, and so was chosen with their help; last is not.
@@ -201,4 +209,5 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], all_see
             "all of these examples were trained on, and accuracy on them says nothing about others: certify others"
         )
     command = ["anisocert", "certify", *certified, "--out", "RUN"]
-    console.tell(f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shell_join(command)}")
+    networks = [name for name in ("best.safetensors", "last.safetensors") if (out / name).exists()]
+    console.tell(f"{out}/{', '.join(networks)} and log.jsonl are written. Next:\n{shell_join(command)}")

@@ -10,6 +10,7 @@ held by the one process at work.
 import io
 import json
 import time
+import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.durable import claim, locked, write_whole
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.models import Denoiser, Normalized
 from anisocert.models.weights import check_fit, check_tensors, read_torch, write_safetensors
 from anisocert.smoothing import GaussianMixture
@@ -33,7 +34,7 @@ WRITING = 0.05  # the share of the time that writing may take before that
 class Folder:
     """The folder of one training. config: what must be equal for a training to be the same one.
 
-    force: begin anew even if another training, or other files, are in the way.
+    force: begin anew even if another training, or other files, are in the way; this same one is resumed.
     """
 
     def __init__(self, path: Path, config: dict[str, Any], force: bool) -> None:
@@ -68,6 +69,13 @@ class Folder:
                 f"expected the state of this training at {self.state}, got another: choose another folder, or remove "
                 "that file and begin anew there with --force"
             ) from error
+        if records and self.best is None and not (self.path / BEST).exists():
+            warnings.warn(
+                f"{self.path / BEST}, of epoch {_best(records)['epoch']}, is gone: it is written again only if a later "
+                "epoch is better",
+                AnisocertWarning,
+                stacklevel=3,
+            )
         write_whole(self.log, lambda part: part.write_text("".join(lines)))
         self._write_best(records)
         return records

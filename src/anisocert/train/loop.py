@@ -80,7 +80,7 @@ def train(
             False for a network or recipe whose Python code does something else from one call to the next.
         on_epoch: called with each record as it is made.
         on_resume: called with the number of epochs that an interrupted training has kept, before it goes on.
-        force: begin anew even over other files.
+        force: begin anew even over another training, or other files; this same training is resumed all the same.
     """
     device, sgd = usable(device), sgd or recipe.sgd(len(data), 60)
     recipe.check(smoothing)

@@ -327,6 +327,9 @@ def test_labels_and_inputs_that_the_network_does_not_know(tmp_path: Path) -> Non
     for data, test in ((more, None), (toy(), more)):
         with pytest.raises(ArgumentError, match=r"expected labels below 2, the network's .* in more, got 2"):
             train(model, data, Cohen(), Gaussian(0.2), test=test, folder=tmp_path)
+    unlabelled = replace(toy(), y=np.full(150, -1))
+    with pytest.raises(ArgumentError, match="expected labels in test, toy, to measure accuracy by, got none: leave"):
+        train(model, toy(), Cohen(), Gaussian(0.2), test=unlabelled, folder=tmp_path)
     points = Dataset("points", np.zeros((4, 3), np.float32), np.arange(4) % 2, np.arange(4), 2, (0.0,), (1.0,))
     with pytest.raises(ModelError, match=r"expected a network that takes inputs of shape \(3,\), got: "):
         train(model, points, Cohen(), Gaussian(0.2), folder=tmp_path)

@@ -110,6 +110,8 @@ def train(
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
     training_folder = None if folder is None else Folder(Path(folder), metadata | config, force)
+    if test is not None and not test.labelled:
+        raise ArgumentError(f"expected labels in test, {test.name}, to measure accuracy by, got none: leave test out")
     for examples in filter(None, (data if recipe.labelled else None, test)):
         _refuse_labels(recipe, answers, examples, device)
     placed.try_on(data)

@@ -5,6 +5,7 @@ import struct
 import sys
 import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -320,6 +321,19 @@ def test_a_small_file_of_many_values_is_refused(tmp_path: Path, values: bytes, g
     (tmp_path / "a.pt").write_bytes(_zipped(record, compression=zipfile.ZIP_DEFLATED))
     with pytest.raises(ModelError, match=f"got {got}"):
         load(tmp_path / "a.pt")
+
+
+def test_the_hash_of_weights_sees_all_of_their_digits_and_their_type() -> None:
+    def network(value: float, dtype: torch.dtype = torch.float64) -> nn.Module:
+        module = nn.Linear(1, 2, bias=False, dtype=dtype)
+        nn.init.constant_(module.weight, value)
+        module.register_buffer("count", torch.tensor(3))
+        return module
+
+    same, *others = map(network, (0.5, 0.5, 0.5 + 1e-12, 0.5 + 2e-12))
+    assert len({weights_hash(one) for one in (same, *others, network(0.5, torch.bfloat16))}) == 4
+    content = b"weight" + struct.pack("2f", 0.5, 0.5) + b"count" + struct.pack("f", 3.0)
+    assert weights_hash(network(0.5, torch.float32)) == sha256(content).hexdigest()  # as files have it
 
 
 def test_a_file_may_have_as_many_values_as_it_is_long(tmp_path: Path) -> None:

@@ -217,8 +217,13 @@ def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
 
 
 def weights_hash(network: nn.Module) -> str:
-    """SHA-256 of a network's weights and buffers."""
+    """SHA-256 of a network's weights and buffers, which tells it from others of its architecture."""
     digest = hashlib.sha256()
     for name, tensor in network.state_dict().items():
-        digest.update(name.encode() + tensor.detach().cpu().float().numpy().tobytes())
+        plain = tensor.detach().cpu().contiguous()
+        values = plain.float()
+        digest.update(name.encode() + values.numpy().tobytes())
+        count = not plain.is_floating_point() and torch.equal(values.to(plain.dtype), plain)
+        if plain.dtype != torch.float32 and not count:  # files hold hashes of float32 networks, counters included
+            digest.update(str(plain.dtype).encode() + plain.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

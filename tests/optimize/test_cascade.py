@@ -44,7 +44,7 @@ def several(bands):
         book = ac.Codebook(rng.uniform(0.1, 1.5, (codes, dim)) if seed % 2 else rng.uniform(0.1, 1.5, codes), 0.5)
         networks = [bands.random(rng, dim, classes, 0.8) for _ in range(codes if seed % 3 else 1)]
         model = ac.Coded(networks if len(networks) > 1 else networks[0], None, book).eval()
-        return model, rng.normal(size=(6, dim)).astype(np.float32), rng, ac.Gaussian(book.largest)
+        return model, rng.normal(size=(6, dim)).astype(np.float32), rng, ac.Gaussian(book.cascade_sigma)
 
     return make
 

@@ -59,7 +59,7 @@ def codebook(
         codes += list(clustered(thetas, shapes, seed))
     book = Codebook(np.stack(np.broadcast_arrays(*codes)), 1.0 if sigma is None else sigma)
     if sigma is None:
-        book = Codebook(book.codes, book.largest)
+        book = Codebook(book.codes, book.cascade_sigma)
     loaded = [load(name.strip()) for name in networks.split(",")] if networks else []
     if foreign := [type(network).__name__ for network, _ in loaded if getattr(network, "architecture", None) is None]:
         raise ArgumentError(

@@ -19,7 +19,7 @@ def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: 
     """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
     if asked.get("sigma", 0) is None and asked.get("codebook") is not None:
         book, first = Codebook.load(asked["codebook"]), asked.get("method") == Cascade.name
-        asked = asked | {"sigma": book.largest if first else book.sigma}
+        asked = asked | {"sigma": book.cascade_sigma if first else book.sigma}
         whose = "largest noise" if first else "noise of the selector"
         tell(f"sigma {asked['sigma']:g}, the {whose} of {asked['codebook']}")
     if asked.get("sigma", 0) is None:

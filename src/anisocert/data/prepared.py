@@ -35,7 +35,7 @@ PIECE = 64  # images that are decoded at a time, by each reader
 
 
 @dataclass(frozen=True)
-class Said:
+class Header:
     """What `data.json` says. padding, flip: what the field's training does; resize, crop: how images were made."""
 
     name: str
@@ -65,7 +65,7 @@ def load(folder: Path, split: Split) -> Dataset:
     if split not in splits(folder):
         available = " or ".join(splits(folder)) or "test"
         raise ArgumentError(f"expected split {available} of {folder}, got {split!r}{MORE if split == 'train' else ''}")
-    header = _said(folder / FILE)
+    header = _header(folder / FILE)
     x = map_npy(folder / f"x_{split}.npy")
     y, ids = (read_npy(folder / f"{name}_{split}.npy") for name in ("y", "ids"))
     if x.dtype != np.uint8 or x.ndim != 4 or x.shape[1] != len(header.mean):
@@ -95,7 +95,7 @@ def _is_ours(folder: Path) -> bool:
     if (folder / LOCK).exists():
         return True
     try:
-        return holds(folder) and _said(folder / FILE) is not None
+        return holds(folder) and _header(folder / FILE) is not None
     except ArgumentError:
         return False
 
@@ -170,10 +170,10 @@ def _write(path: Path, values: NDArray[np.int64]) -> None:
         np.save(file, values)
 
 
-def _said(path: Path) -> Said:
+def _header(path: Path) -> Header:
     try:
         content = json.loads(read_regular(path, LARGEST).decode())
-        header = Said(**{field.name: content[field.name] for field in fields(Said)})
+        header = Header(**{field.name: content[field.name] for field in fields(Header)})
         _check(header)
     except ArgumentError:
         raise
@@ -184,7 +184,7 @@ def _said(path: Path) -> Said:
     return header
 
 
-def _check(header: Said) -> None:
+def _check(header: Header) -> None:
     """An error unless each value has its type."""
     numbers = [*header.mean, *header.std]
     texts = [header.name, *header.classes, *(line for lines in header.notes.values() for line in lines)]

@@ -69,7 +69,7 @@ def paired(separation: FloatArray, a: FloatArray, b: FloatArray) -> Pairs:
 
 
 def _exponent(longest: FloatArray) -> NDArray[np.intc]:
-    """Smallest e with longest <= 2**e, kept where 2**-e is a float64."""
+    """Smallest e with longest < 2**e, kept where 2**-e is a float64."""
     exponent: NDArray[np.intc] = np.maximum(np.frexp(longest)[1], -960)
     return exponent
 

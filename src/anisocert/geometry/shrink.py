@@ -96,7 +96,7 @@ def _cut_by_planes(obstacles: Regions, b: Region, prefer: str) -> FloatArray:
 
 
 def _proven(stack: Regions, obstacles: Regions, candidate: Region) -> Region | None:
-    """The candidate, cut by the least share for which the disjointness test holds; None if that is all of it."""
+    """The candidate, cut by the first of growing shares with which it is proven disjoint; None without one."""
     cut = _FIRST_CUT
     while cut < 1.0:
         axes = candidate.axes * (1.0 - cut)

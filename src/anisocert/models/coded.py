@@ -61,8 +61,8 @@ class Codebook:
         return tuple(np.argsort(-means, kind="stable").tolist())
 
     @property
-    def largest(self) -> float:
-        """The smallest value of the largest noise."""
+    def cascade_sigma(self) -> float:
+        """Sigma of the noise that a cascade is asked with: the smallest value of the largest code."""
         return float(self.codes[self.order[0]].min())
 
     def save(self, path: str | Path, networks: Sequence[tuple[nn.Module, dict[str, Any]]] = ()) -> None:

@@ -50,7 +50,7 @@ class OnnxNetwork(nn.Module):
         try:
             self.session = onnxruntime.InferenceSession(read.content, options, providers=providers)
         except Exception as error:  # onnxruntime's own exceptions share no public root
-            raise ModelError(_refused(whole(error), read, path)) from error
+            raise ModelError(_refused(one_line(error), read, path)) from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         scores = _scores(outputs, path)
         self.chosen = scores.name if len(outputs) > 1 else None  # the output that was taken for the scores
@@ -179,6 +179,6 @@ def _scores(outputs: list[Any], path: Path) -> Any:
     return outputs[0] if len(outputs) == 1 else fit[0]
 
 
-def whole(error: Exception) -> str:
-    """A library's reason in one line, all of it, unless it has no end."""
+def one_line(error: Exception) -> str:
+    """A library's reason in one line, of which the beginning if it has no end."""
     return " ".join(str(error).split())[:LONGEST_REASON] or repr(error)

@@ -15,7 +15,7 @@ from anisocert.engine.probe import probe_inputs
 from anisocert.engine.trial import GROUPS, alike
 from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile
-from anisocert.models.onnx_network import OnnxNetwork, whole
+from anisocert.models.onnx_network import OnnxNetwork, one_line
 from anisocert.models.onnx_spelling import OPSET, constants_of, spelt_out
 
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
@@ -40,7 +40,7 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
         reference = box(x)
     except Exception as error:  # onnxruntime's own exceptions share no public root
         raise ModelError(
-            f"expected a network that takes inputs of shape {box.trial_shape}, got: {whole(error)}"
+            f"expected a network that takes inputs of shape {box.trial_shape}, got: {one_line(error)}"
         ) from error
     # of onnx2torch's Slice, which this torch still computes as it is meant
     warnings.filterwarnings("ignore", "Using a non-tuple sequence for multidimensional indexing")
@@ -53,7 +53,7 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
                 agrees = _agree(reference, model(x))
                 agrees = agrees and _agree(reference, torch.cat([model(piece) for piece in x.tensor_split([FEWER])]))
         except Exception as error:  # conversion and the converted code fail in as many ways as there are operators
-            reasons[whole(error)] = None
+            reasons[one_line(error)] = None
             continue
         if agrees:
             model.num_classes = reference.shape[1]

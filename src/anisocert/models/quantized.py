@@ -40,7 +40,7 @@ def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> "Onnx
     model: an `nn.Module` in evaluation mode, not one that is told theta. x: `b x *shape`, inputs as it will see them,
     so with noise: examples of a training set, some hundreds.
     """
-    from anisocert.models.onnx_network import OnnxNetwork, whole  # which loads torch's compiler
+    from anisocert.models.onnx_network import OnnxNetwork, one_line  # which loads torch's compiler
 
     if is_told(model):
         raise ArgumentError("expected a network of inputs alone to quantize, got one that is told theta beside them")
@@ -58,7 +58,9 @@ def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> "Onnx
         except (MissingExtraError, ArgumentError):
             raise
         except Exception as error:  # exporter and quantizer fail in as many ways as there are operators
-            raise ModelError(f"expected a network that can be exported and quantized, got: {whole(error)}") from error
+            raise ModelError(
+                f"expected a network that can be exported and quantized, got: {one_line(error)}"
+            ) from error
         write_whole(path, lambda part: part.write_bytes(_finished(written)))
     return OnnxNetwork(path, like=tuple(inputs.shape[1:]))
 

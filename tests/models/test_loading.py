@@ -323,6 +323,13 @@ def test_a_small_file_of_many_values_is_refused(tmp_path: Path, values: bytes, g
         load(tmp_path / "a.pt")
 
 
+def test_a_file_says_nothing_of_what_loading_adds(tmp_path: Path) -> None:
+    known = {"architecture": "small-cnn", "num_classes": 4, "mean": [0.5], "std": [0.25], "sigma": 0.5}
+    stranger = {"denoiser": {"noise": 7}, "denoise": 7, "notes": 7}
+    save(build("small-cnn", 4, (0.5,), (0.25,)), tmp_path / "a.safetensors", known | stranger)
+    assert load(tmp_path / "a.safetensors")[1] == known
+
+
 def test_the_hash_of_weights_sees_all_of_their_digits_and_their_type() -> None:
     def network(value: float, dtype: torch.dtype = torch.float64) -> nn.Module:
         module = nn.Linear(1, 2, bias=False, dtype=dtype)

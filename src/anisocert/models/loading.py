@@ -25,6 +25,7 @@ from anisocert.models.weights import put, read_safetensors, read_torch
 from anisocert.shell import shell_quote
 
 Scale = tuple[Sequence[float], Sequence[float]]  # mean and std
+ADDED = ("denoise", "denoiser", "notes")  # to what is known of a network, and so in the words of no file
 FEW = 32  # rows per call, below which a network is slow
 
 
@@ -185,7 +186,7 @@ def _from_weights(
                 raise ArgumentError(f"expected no mean and std for {path}, which has its own, got mean {scale[0]!r}")
             if layout is not None:
                 raise ArgumentError(f"expected no layout for {path}, which anisocert wrote, got {layout!r}")
-            return model.eval(), metadata
+            return model.eval(), {name: value for name, value in metadata.items() if name not in ADDED}
         foreign = take_apart(state, str(path), layout)
         if scale is None and {"normalize_mean", "normalize_std"} <= header.keys():
             scale = _numbers(header["normalize_mean"], path), _numbers(header["normalize_std"], path)

@@ -49,6 +49,15 @@ def test_how_much_farther_an_example_is_never_grows(group, monkeypatch):
     assert "2.00 times" not in said
 
 
+def test_only_what_lies_in_the_ball_is_said_to(group):
+    maker = gallery._Maker(group, inputs_of(group, []), group.entries.index(group.headline), [])
+    ball = float(group.beside(group.headline, "isotropic").before.radius[0])
+    for factor, said in ((1.0, "No point of it lies outside"), (1.01, "It hardly reaches beyond")):
+        region = Region(np.zeros((6, 6)), ball * np.linspace(0.99, factor, 36).reshape(6, 6), 2)
+        _, line = maker._beyond(0, region)
+        assert line.startswith(f"{said} the isotropic ball, of radius ")
+
+
 @pytest.mark.parametrize("count", [0, 1, 3, 12, 50])
 def test_a_sample_is_as_large_as_asked(group, count):
     assert len(chosen(group, count)) == min(count, 12)

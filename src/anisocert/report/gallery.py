@@ -119,7 +119,8 @@ class _Maker:
             radius, words = region.radius, "the largest ball inside it"
         beyond = beyond_ball(region, radius, self.inputs.domain if self.inputs.x else None, seed=number)
         if beyond is None:
-            return None, f"No point of it lies outside {words}, of radius {down(radius)}."
+            reach = "No point of it lies outside" if region.enclosing_radius <= radius else "It hardly reaches beyond"
+            return None, f"{reach} {words}, of radius {down(radius)}."
         line = f"Example: a change δ of {self.comparison.norm} length {down(beyond.length)} that the region covers"
         if radius > 0:
             line += f", {times(beyond.length / radius, 2)} times as long as {words} allows ({down(radius)})."

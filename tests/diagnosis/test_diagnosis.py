@@ -13,9 +13,10 @@ from typer.main import get_command
 import anisocert as ac
 from anisocert.cli.app import app
 from anisocert.data import digits, prepared
-from anisocert.diagnosis import GRID, diagnose, probe
-from anisocert.diagnosis._words import trained_on_noise
+from anisocert.diagnosis import GRID, Diagnosis, Recommendation, diagnose, probe
+from anisocert.diagnosis._words import _choice, trained_on_noise
 from anisocert.diagnosis.commands import certifying, remedies
+from anisocert.diagnosis.diagnosing import _best
 from anisocert.diagnosis.probing import Level, Sample, matching_noise
 from anisocert.engine import Numerics
 from anisocert.models import Denoised, Denoiser, build, save
@@ -106,6 +107,19 @@ def test_a_network_that_is_never_sure_copes_with_no_noise_that_silences_it() -> 
     clean = Level("l2", 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.0)
     levels = [replace(clean, sigma=sigma, abstained=none) for sigma, none in ((0.25, 0.1), (1.0, 0.88), (2.0, 1.0))]
     assert matching_noise(clean, levels) == 0.25
+
+
+@pytest.mark.parametrize(("radius", "norm"), [(0.3, "l2"), (0.6, "l2"), (0.7, "l1")])
+def test_l1_is_recommended_where_it_reaches_clearly_farther(radius: float, norm: str) -> None:
+    l2 = Level("l2", 0.25, 0.9, 0.9, 0.9, 0.1, 0.5, 0.5, 0.9, 0.1, 1.0)
+    levels = (l2, replace(l2, norm="l1", mean_radius=radius))
+    best = _best(levels, 0.1)
+    recommended = Recommendation(best.sigma, best.norm, "anisotropic", True, "")
+    found = Diagnosis("net", "data", 8, 100, 0.1, l2, levels, 0.25, None, (), 1.0, recommended, ())
+    assert best.norm == norm
+    (said,) = _choice(found)
+    assert f"noise 0.25, in {norm} the one with the largest mean radius" in said
+    assert ("l1 noise would not reach clearly farther here" in said) == (norm == "l2")
 
 
 @pytest.mark.precision

@@ -123,7 +123,8 @@ def _choice(d: "Diagnosis") -> Iterator[str]:
         yield f"Nothing here certifies well. The best of what was tried is noise {r.sigma:.3g} in {r.norm}."
         return
     why = {
-        "l2": "an l2 certificate also covers l1 changes of the same length, and l1 noise would reach no farther here",
+        "l2": "an l2 certificate also covers l1 changes of the same length, and l1 noise would not reach clearly "
+        "farther here",
         "l1": "it reaches farther than l2 does, for changes of few values; against changes of all values take l2",
     }
     how = {
@@ -132,10 +133,10 @@ def _choice(d: "Diagnosis") -> Iterator[str]:
     }
     both_norms = len({level.norm for level in d.levels}) > 1
     yield (
-        f"Recommended: noise {r.sigma:.3g}, the one with the largest mean radius among those that certify nearly as "
-        f"many as any ({_share(best.certified)}); {r.norm}{': ' + why[r.norm] if both_norms else ''}; {r.method}: "
-        f"{how[r.method]}, which alone is {OWN}. With a memory it is {ADMITTED}; where none can be kept, or answers "
-        f"must be {EVERYONE}: fixed."
+        f"Recommended: noise {r.sigma:.3g}, in {r.norm} the one with the largest mean radius among those that certify "
+        f"nearly as many as any ({_share(best.certified)}); {r.norm}{': ' + why[r.norm] if both_norms else ''}; "
+        f"{r.method}: {how[r.method]}, which alone is {OWN}. With a memory it is {ADMITTED}; where none can be kept, "
+        f"or answers must be {EVERYONE}: fixed."
     )
 
 

@@ -1,6 +1,7 @@
 """Networks that answer badly before there is any noise, and what is said about them."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -322,7 +323,9 @@ def test_a_precision_that_changes_answers_is_doubted(data: Path, net: str, preci
     if doubted:
         with pytest.warns(AnisocertWarning, match="In bfloat16, which votes here"):
             warn_if_wrong(job)
-        assert any(told.startswith("In bfloat16") for told in diagnose(job, "cpu", inputs=8, votes=32).findings)
+        elsewhere = replace(job, configuration=replace(job.configuration, device="cuda"))  # as if not said where
+        for one in (job, elsewhere):
+            assert any(told.startswith("In bfloat16") for told in diagnose(one, "cpu", inputs=8, votes=32).findings)
 
 
 @pytest.mark.parametrize("net", ["maps", "single"])

@@ -17,6 +17,7 @@ from anisocert.diagnosis.commands import Remedy, certifying, remedies
 from anisocert.diagnosis.looking import look, rounding_doubt
 from anisocert.diagnosis.probing import GRID, TINY, Level, Sample, matching_noise, probe, span
 from anisocert.engine import Network, Query
+from anisocert.engine.devices import device_kind
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.optimize.soft import Problem
 from anisocert.runs.loading import load_model
@@ -120,7 +121,8 @@ def diagnose(
     shaped = _with_gradients(job, network, sample)
     method = "isotropic" if shaped is None else "anisotropic"
     answers = look(job, usual(best.norm).of(best.sigma))
-    doubt = ("" if answers is None else answers.doubt) or rounding_doubt(job)
+    here = replace(job, configuration=replace(c, device=device_kind([device])))  # whose precision will vote
+    doubt = ("" if answers is None else answers.doubt) or rounding_doubt(here)
     costs, speed = ((), 0.0) if doubt else _costs(job, shaped, device, best, on_step)
     useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
     useful = useful and not doubt

@@ -33,6 +33,8 @@ def test_two_lines_from_certificates_to_a_report(evaluated, tmp_path):
 def test_certificates_without_a_memory_are_no_systems(evaluated, tmp_path):
     text = ac.report(evaluated("own"), tmp_path / "report.html").read_text("utf-8")
     assert "These certificates have not been through a memory." in text
+    assert "whose input comes before the clean one." in text
+    assert "anisocert attack" not in text
 
 
 def test_runs_and_evaluations_can_be_compared(evaluated, systems, tmp_path):

@@ -38,7 +38,8 @@ def unmeasured(entry: Entry, at: float) -> str:
     radii = sorted({line.radius for line in lines if line.radius} | ({at} if lines else set()))
     options = [word for radius in radii for word in ("--radius", f"{radius:g}")]
     command = shell_join(("anisocert", "attack", entry.run.folder, "--first", *options, *functions(entry.run)))
-    does = "" if entry.run.imported or not entry.before.labelled else f": {command} does"  # it needs labels
+    can_run = entry.run.on_disk and not entry.run.imported and entry.before.labelled  # it needs labels
+    does = f": {command} does" if can_run else ""
     return f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}{does}."
 
 

@@ -86,6 +86,11 @@ def test_lists_under_a_name_of_several_are_refused(fixed, scaled, labels):
         ac.evaluate({"l2": {"fixed": fixed, "isotropic": scaled}}, labels)
 
 
+def test_names_that_are_one_text_are_refused(fixed, scaled, labels):
+    with pytest.raises(ArgumentError, match=r"expected lists with names that differ as text, got \[1, '1'\]"):
+        ac.evaluate({1: fixed, "1": scaled}, labels)
+
+
 def test_a_sigma_that_fixed_noise_did_not_have_is_refused(fixed, scaled, labels):
     with pytest.raises(ArgumentError, match=rf"expected the sigma of .*, {SIGMA:g}, got {2 * SIGMA:g}: leave it out"):
         ac.evaluate(fixed, labels, sigma=2 * SIGMA)

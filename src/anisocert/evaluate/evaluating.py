@@ -129,6 +129,8 @@ def _lists(certificates: Any) -> dict[str, list[Certificate]]:
                 raise ArgumentError(
                     f"expected a list of certificates as {name!r}, got {told(inner)}: name each of its lists by itself"
                 )
+        if len({str(name) for name in certificates}) < len(certificates):
+            raise ArgumentError(f"expected lists with names that differ as text, got {[*certificates]!r}")
         return {str(name): group for name, inner in certificates.items() for group in _lists(inner).values()} or _none()
     if isinstance(certificates, str | Path) or not hasattr(certificates, "__iter__"):
         raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(certificates)}")

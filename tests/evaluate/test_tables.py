@@ -294,6 +294,16 @@ def test_memory_effect_by_hand(four):
     ]  # fmt: skip
 
 
+def test_what_is_counted_is_of_the_shared_inputs(four, run, columns):
+    """Beside a run of inputs 0 and 1."""
+    short = run(columns("fixed", [0.1, 0.2]), "short")
+    long = run(columns("average", [0.1, 0.2, 0.3], seconds=[1.0, 3.0, 50.0], votes=[100, 300, 9000]), "long")
+    group = compare([*four[1:], short, long])[0]
+    assert [[c.value for c in row[2:6]] for row in memory_effect(group).rows] == [[2, 0, 0, 0], [2, 0, 0, 0]]
+    (line,) = cells(runtime(group), "average")
+    assert line[2:6] == [2.0, 2.0, 4.0, 200.0]
+
+
 def test_runtime(run, columns):
     one = run(columns("fixed", [0.1, 0.2], seconds=[1.0, 3.0], votes=[100, 300]), device="cuda")
     assert [c.value for c in runtime(compare([one])[0]).rows[0]][2:] == [2.0, 2.0, 4.0, 200.0, "cuda"]

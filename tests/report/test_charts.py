@@ -52,6 +52,11 @@ def test_histograms_count_every_input(make_run, data):
     assert ratio["median"] > 1
 
 
+def test_histograms_are_of_the_shared_inputs(make_run):
+    charts = histograms(compare([make_run("a", None, count=40), make_run("i", None, "isotropic")])[0])
+    assert [sum(series["counts"]) for chart in charts[1:] for series in chart["series"]] == [12] * 4
+
+
 def test_nothing_to_count(make_run, data):
     run = make_run("a", data)
     empty = run.table.drop_columns(["gap", "theta_min", "theta_max", "theta_geomean"])

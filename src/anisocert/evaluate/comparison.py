@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
 from anisocert.evaluate.protection import ALSO_SEEN, UNSEEN
-from anisocert.evaluate.results import UNKNOWN, Results, aligned, results_of
+from anisocert.evaluate.results import UNKNOWN, Results, aligned, numbers, results_of
 from anisocert.evaluate.sigmas import added_alphas
 from anisocert.optimize import CODED
 
@@ -50,6 +51,11 @@ class Entry:
     def unbound(self) -> bool:
         """Whether the noise depends on the input and no memory makes one system of it."""
         return self.before.stage == "before" and self.after is None
+
+    @property
+    def shared(self) -> NDArray[np.bool_]:
+        """Which of the run's rows are of shared inputs."""
+        return np.isin(numbers(self.run, "idx"), self.before.ids)
 
     @property
     def seen(self) -> bool:

@@ -95,7 +95,7 @@ def memory_effect(comparison: Comparison) -> Table | None:
     for entry in comparison.entries:
         if entry.after is None:
             continue
-        counts = Counter(note for note in entry.run.column("memory_note").tolist())
+        counts = Counter(entry.run.column("memory_note")[entry.shared].tolist())
         before, after = entry.before, entry.after
         count_cells = (Cell(float(counts[note])) for note in NOTES)
         means = (cell for results in (before, after) for cell in (Cell(results.mean()), Cell(results.protects)))
@@ -118,7 +118,7 @@ def runtime(comparison: Comparison) -> Table | None:
     """Seconds and votes per input: a line per run."""
     rows = []
     for entry in comparison.entries:
-        seconds, votes = numbers(entry.run, "seconds"), numbers(entry.run, "votes")
+        seconds, votes = (numbers(entry.run, name)[entry.shared] for name in ("seconds", "votes"))
         if np.isnan(seconds).all():
             continue
         rows.append(

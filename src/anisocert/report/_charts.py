@@ -65,16 +65,17 @@ def histograms(comparison: Comparison) -> list[dict[str, Any]]:
     """Gap, noise factor and ratio of largest to smallest noise, of each run that records them."""
     samples: dict[str, list[tuple[str, str, NDArray[np.float64]]]] = {name: [] for name in _HISTOGRAMS}
     for entry in comparison.entries:
-        run, method, sigma = entry.run, entry.before.method, entry.before.sigma
-        certified = numbers(run, "gap") > 0
-        smallest, largest = numbers(run, "theta_min"), numbers(run, "theta_max")
-        samples["gap"].append((entry.label, method, numbers(run, "gap")[certified]))
+        method, sigma = entry.before.method, entry.before.sigma
+        gap, smallest, largest, typical = (
+            numbers(entry.run, name)[entry.shared] for name in ("gap", "theta_min", "theta_max", "theta_geomean")
+        )
+        samples["gap"].append((entry.label, method, gap[gap > 0]))
         if method == "fixed":
             continue
         if sigma is not None:
             samples["smallest"].append((entry.label, method, smallest / sigma))
             if method != "isotropic":
-                samples["typical"].append((entry.label, method, numbers(run, "theta_geomean") / sigma))
+                samples["typical"].append((entry.label, method, typical / sigma))
         if method != "isotropic":
             samples["ratio"].append((entry.label, method, largest / smallest))
     charts = []

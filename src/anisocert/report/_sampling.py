@@ -57,8 +57,8 @@ def examples(comparison: Comparison, count: int) -> list[int]:
 
 def _least_round(comparison: Comparison) -> NDArray[np.int64]:
     """Places of the certified inputs whose regions are not balls, the longest shapes first."""
-    run, before = comparison.headline.run, comparison.headline.before
-    ratio = np.where(before.certified() > 0, _ratios(run)[np.isin(numbers(run, "idx"), before.ids)], 1.0)
+    entry = comparison.headline
+    ratio = np.where(entry.before.certified() > 0, _ratios(entry.run)[entry.shared], 1.0)
     order: NDArray[np.int64] = np.argsort(-ratio, kind="stable")
     return order[ratio[order] > 1.01]
 

@@ -131,8 +131,10 @@ def test_memory_and_noise_can_be_chosen(report, open_page):
     assert ADMITTED in part.locator(".legend").inner_text()
     part.get_by_role("button", name="envelope").click()
     assert lines() != first
+    assert part.locator("path.band").count() == 0
     assert "chosen on these very inputs with their labels" in part.locator(".note").inner_text()
     part.get_by_role("button", name="oracle").click()
+    assert part.locator("path.band").count() == 2
     assert "No system can achieve this" in part.locator(".note").inner_text()
     assert part.locator(".legend").inner_text().count("no system's: chosen with the label") == 3
     part.locator(".legend button").first.click()

@@ -7,7 +7,7 @@ from anisocert.errors import AnisocertError
 from anisocert.evaluate import compare
 from anisocert.report._landscape import landscape
 from anisocert.report.canvas import save, styled
-from anisocert.report.figures import ratio, write_figures
+from anisocert.report.figures import accuracy, ratio, write_figures
 from anisocert.report.toy import RING, radial_data, toy, toy_figure
 
 
@@ -35,6 +35,15 @@ def test_the_same_figure_gives_the_same_files(group, tmp_path):
         first, second = (save(ratio(group), tmp_path / name) for name in "ab")
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes()
+
+
+def test_the_envelope_has_no_band(group):
+    """Its level is chosen on these very inputs."""
+    with styled():
+        axes = accuracy(group).axes
+    bands = {axis.get_title(): len(axis.collections) for axis in axes[: len(axes) // 2]}
+    assert list(bands.values()) == [3, 3, 0, 3]
+    assert list(bands)[2].startswith("envelope")
 
 
 def test_a_network_that_was_asked_for_must_be_there(make_run, data):

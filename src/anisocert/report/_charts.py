@@ -29,9 +29,9 @@ def curves(comparison: Comparison, points: int = POINTS) -> dict[str, Any]:
     """Certified accuracy against radius and proxy radius.
 
     sizes: for each, the grid's step and how many points; levels: for each noise level, envelope and oracle, what it
-    is and the series, each with whom it protects and the number of inputs that are certified at every point of the
-    grid, and, where the run's system was attacked before it had seen the inputs, what that left, with 95 % intervals;
-    first: the level to show first, that of the verdict.
+    is and the series, each with whom it protects, whether intervals are about it, the number of inputs that are
+    certified at every point of the grid, and, where the run's system was attacked before it had seen the inputs, what
+    that left, with 95 % intervals; first: the level to show first, that of the verdict.
     """
     grids = {size: _grid(comparison, size, points) for size in SIZES}
     levels = list(_levels(comparison))
@@ -109,7 +109,8 @@ def _levels(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[str, 
         risk = f" ({probability(max(totals))} here)" if len(totals) == len(sums) else ""
         risk = f"A given input's certificate is wrong with probability up to the sum of the levels' α{risk}."
         yield (
-            "envelope", f"Envelope: at each radius {best}, chosen on these very inputs with their labels. {risk}",
+            "envelope", f"Envelope: at each radius {best}, chosen on these very inputs with their labels, so without "
+            f"intervals. {risk}",
             [("envelope", family) for family in families],
         )  # fmt: skip
         yield (
@@ -128,6 +129,7 @@ def _series(kind: str, content: Any, grids: dict[Size, dict[str, Any]]) -> dict[
     protects = {"one": first.protects, "envelope": f"{first.protects}{AT_EACH}", "oracle": NOBODY}[kind]
     series: dict[str, Any] = {
         "label": first.label, "method": first.method, "stage": first.stage, "protects": protects,
+        "interval": kind != "envelope",  # whose level is chosen on these very inputs
     }  # fmt: skip
     for size, grid in grids.items():
         if not all(member.knows(size) for member in members):

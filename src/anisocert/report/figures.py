@@ -58,8 +58,8 @@ def write_figures(
 def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     """Certified accuracy against radius (above) and proxy radius (below), a column per noise level (Figs. 3 and 4).
 
-    With bands of 95 % confidence about inputs not seen, at each size by itself; and what a stranger who comes first
-    leaves, where that was measured.
+    With bands of 95 % confidence about inputs not seen, at each size by itself, but for the envelope; and what a
+    stranger who comes first leaves, where that was measured.
 
     together: whether the envelope and the oracle over the levels have columns too.
     """
@@ -97,7 +97,7 @@ def _draw_curves(axis: "Axes", chart: dict[str, Any], series: Sequence[dict[str,
             at, 100 * np.array(curve[size]) / chart["n"], where="pre", color=shade, linestyle=":" if before else "-",
             label=f"{curve['label']}: {curve['protects']}",
         )  # fmt: skip
-        if not before:
+        if not before and curve["interval"]:
             low, high = wilson(curve[size], chart["n"])
             axis.fill_between(at, 100 * low, 100 * high, step="pre", color=shade, alpha=0.12, linewidth=0)
         if size == "radius" and curve["attacked"]:

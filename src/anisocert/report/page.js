@@ -61,7 +61,7 @@
     // Between two points of the grid the line is at the height of the right one: never above the true curve.
     const path = (heights) => heights.map((h, i) => (i ? `V${y(h).toFixed(1)}H${x(i * grid.step).toFixed(1)}` : `M${x(0)},${y(h).toFixed(1)}`)).join("");
     // One band, of the last series: more would hide each other.
-    for (const one of shown.slice(-1)) {
+    for (const one of shown.slice(-1).filter((one) => one.interval)) {
       const limits = one[size].map((count) => wilson(count, group.n));
       const upper = limits.map(([, high], i) => `${x(i * grid.step).toFixed(1)},${y(high).toFixed(1)}`);
       const lower = limits.map(([low], i) => `${x(i * grid.step).toFixed(1)},${y(low).toFixed(1)}`).reverse();
@@ -95,7 +95,7 @@
       tip.replaceChildren(html("b", {}, `${size === "radius" ? "radius" : "proxy radius"} ${short(i * grid.step)}`));
       for (const one of [...shown].sort((a, b) => b[size][i] - a[size][i])) {
         const [low, high] = wilson(one[size][i], group.n);
-        const range = ` (${Math.floor(low * 100)}–${Math.ceil(high * 100)})`;
+        const range = one.interval ? ` (${Math.floor(low * 100)}–${Math.ceil(high * 100)})` : "";
         tip.append(html("div", {}, html("i", { style: `background:${colour(one.method)}` }), one.label + (one.dashed ? ", before memory" : ""), html("span", {}, percent(one[size][i], group.n) + range)));
       }
       tip.hidden = false;

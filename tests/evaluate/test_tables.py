@@ -273,6 +273,19 @@ def test_supersets_of_unequal_plans_say_so(run, columns):
     assert supersets(compare([*runs[1:], *runs[1:]])[0]).caption.endswith("promises.")
 
 
+@pytest.mark.parametrize(("name", "value"), [("n", "many"), ("n", [5]), ("alpha", {})])
+def test_plans_that_are_no_numbers_are_refused(run, columns, name, value):
+    """Anybody may have written anything into run.json."""
+    runs = [run(columns("fixed", [0.1]), "f", **{name: 1}), run(columns("isotropic", [0.2]), "i", **{name: value})]
+    with pytest.raises(ArgumentError, match=f"expected {name} as a finite number in i, got"):
+        supersets(compare(runs)[0])
+
+
+def test_bounds_of_any_kind_are_told_apart(run, columns):
+    runs = [run(columns("fixed", [0.1]), "f", bound="mine"), run(columns("isotropic", [0.2]), "i", bound=[1])]
+    assert "The bound differs ([1] and mine): so do" in supersets(compare(runs)[0]).caption
+
+
 def test_superset_over_sigmas(run, columns):
     runs = [
         run(columns(method, radius, sigma), f"{method}{sigma}")

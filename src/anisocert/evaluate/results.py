@@ -148,7 +148,7 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     if np.isnan(proxy).all() and method in ROUND:
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it
     return Results(
-        label=label or method, method=method, norm=norm, sigma=_number(run, "sigma"),
+        label=label or method, method=method, norm=norm, sigma=number(run, "sigma"),
         stage=stage, protects=whom(run, stage), alpha=_alpha(run), ids=numbers(run, "idx").astype(np.int64),
         labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
         proxy_radius=proxy,
@@ -187,10 +187,10 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
 def _alpha(run: "StoredRun") -> float | None:
     """The largest alpha of one certificate: where inputs share one, `run.json` says what they share."""
     alphas = numbers(run, "alpha")
-    return _number(run, "alpha") if np.isnan(alphas).any() else float(alphas.max())
+    return number(run, "alpha") if np.isnan(alphas).any() else float(alphas.max())
 
 
-def _number(run: "StoredRun", name: str) -> float | None:
+def number(run: "StoredRun", name: str) -> float | None:
     """What a run says, if it says it; anybody may have written anything there."""
     value = run.said(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

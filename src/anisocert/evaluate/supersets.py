@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.paper import published_superset
 from anisocert.evaluate.protection import NOBODY
-from anisocert.evaluate.results import SIZES, Results, Size, aligned
+from anisocert.evaluate.results import SIZES, Results, Size, aligned, number
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import WHOM, Cell, Column, Table
 
@@ -63,9 +64,10 @@ def _unequal(comparison: Comparison) -> str:
     """A sentence about plans that are not the same: the largest radius of a certificate is that of unanimous votes."""
     clauses = []
     for name, differ in (("n", "votes per input differ"), ("alpha", "alpha differs"), ("bound", "the bound differs")):
-        settings = (entry.run.said(name) for entry in comparison.entries)
-        if len(values := {value for value in settings if value is not None}) > 1:
-            texts = (value if isinstance(value, str) else f"{value:,}" for value in sorted(values))
+        runs = [entry.run for entry in comparison.entries if entry.run.said(name) is not None]
+        values: set[Any] = {str(run.said(name)) if name == "bound" else number(run, name) for run in runs}
+        if len(values) > 1:
+            texts = (value if isinstance(value, str) else f"{value:,.12g}" for value in sorted(values))
             clauses.append(f"{differ} ({' and '.join(texts)})")
     sentence = ", ".join(clauses)
     return f" {sentence[0].upper()}{sentence[1:]}: so do the largest radii that each can certify." if clauses else ""

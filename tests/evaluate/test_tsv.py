@@ -266,6 +266,17 @@ def test_noise_of_each_input_is_not_that_of_one_classifier(write, tmp_path, text
     assert not (tmp_path / "run").exists()
 
 
+def test_fixed_noise_is_the_files_own(write, tmp_path):
+    """Up to float32, and to digits that an export left out."""
+    text = DDRS.replace("0.272", "0.25")
+    for sigma in (0.5, 0.2):
+        with pytest.raises(ArgumentError, match=rf"expected sigma 0\.25, which .* says of itself, got {sigma}"):
+            import_tsv(write(text), tmp_path / "run", **KNOWN, sigma=sigma)
+    assert not (tmp_path / "run").exists()
+    import_tsv(write(text.replace("0.25", "0.119")), tmp_path / "run", **KNOWN, sigma=0.12)
+    import_tsv(write(DDRS), tmp_path / "isotropic", norm="l2", sigma=0.5)  # where a search may have begun
+
+
 def test_an_abstention_may_leave_the_noise_out(write, tmp_path):
     import_tsv(write(DDRS.replace("\t0.25\t", "\t0.0\t")), tmp_path / "run", **KNOWN)
     assert {row["method"] for row in read_run(tmp_path / "run").rows} == {"fixed"}

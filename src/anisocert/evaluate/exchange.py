@@ -18,6 +18,7 @@ with from_extra("cli", "a run needs pyarrow"):
 
 METHOD_OF: dict[Format, str] = {"ddrs": "isotropic", "ancer": "anisotropic"}
 """What a published code certifies with. Not Cohen's: its layout is everybody's, and fixed noise protects everyone."""
+ROUNDING = 0.01  # as a part of a file's sigma, which may have three digits
 
 
 def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) -> TsvFile:
@@ -40,7 +41,6 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
             "those of each input's own classifier; export without --after-memory"
         )
     description = _known(file, tsv, {name: value for name, value in said.items() if value is not None})
-    Configuration(**{"model": "", "data": "", "sigma": 1.0, **description})  # it checks the values
     claim_files(folder, force)
     clear(folder)
     (folder / "theta").rmdir()
@@ -64,6 +64,7 @@ def _known(file: Path, tsv: TsvFile, said: Mapping[str, Any]) -> dict[str, Any]:
             f"expected --method, as {file} does not say it: fixed if one noise served all inputs, so that radii hold "
             "for everyone; isotropic or anisotropic if each input had its own"
         )
+    Configuration(**{"model": "", "data": "", "sigma": 1.0, **description})  # it checks the values
     # of an abstention, files may say 0
     noises = {line.noises for line in tsv.lines if line.predict != ABSTAIN or any(line.noises)}
     if description["method"] in SAME_FOR_ALL and len(noises) > 1:
@@ -71,6 +72,11 @@ def _known(file: Path, tsv: TsvFile, said: Mapping[str, Any]) -> dict[str, Any]:
             f"expected one sigma in {file}, as method {description['method']} is one classifier for all inputs, got "
             "several: isotropic or anisotropic, if each input had its own"
         )
+    sigma = description.get("sigma")
+    if description["method"] == "fixed" and sigma is not None:
+        for noise in next(iter(noises), ()):
+            if abs(noise - sigma) > ROUNDING * sigma:
+                raise ArgumentError(f"expected sigma {noise:g}, which {file} says of itself, got {sigma:g}")
     return description
 
 

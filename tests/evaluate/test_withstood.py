@@ -12,6 +12,7 @@ from anisocert.evaluate import (
     clopper_pearson,
     compare,
     nearest,
+    render,
     summary,
     withstood,
 )
@@ -106,6 +107,16 @@ def test_the_table_stands_beside_the_promise(promise, run, columns):
     assert values[7] == ["anisotropic", "0.25", ADMITTED, "own region", 4, None, None, "0 of 4", 0]
     assert 0 < table.rows[5][6].low < 0.5 < table.rows[5][6].high < 1
     assert "confidence about inputs not seen (" in table.caption
+
+
+def test_what_a_run_calls_its_recipe_is_no_markup(run, columns):
+    runs = [
+        attacked(run(columns("fixed", [0.3, 0.3]), name, recipe=recipe), reach, ids)
+        for name, recipe, reach, ids in (("a", "<img src=x>", [0.6, 0.3], [0, 1]), ("b", "cohen", [0.6], [1]))
+    ]
+    table = attacked_first(compare(runs)[0])
+    assert "<img" in table.caption
+    assert "<" not in render(table, "markdown")
 
 
 def test_inputs_that_were_trained_on_tell_of_such_alone(run, columns):

@@ -101,7 +101,7 @@ def markdown(table: Table) -> str:
         "|" + "|".join(" --- " if column.kind == "text" else " ---: " for column in table.columns) + "|",
         *(line([_with_interval(cell, column) for column, cell in table.pairs(row)]) for row in table.rows),
     ]  # fmt: skip
-    return "\n".join([*lines, "", table.caption, ""] if table.caption else [*lines, ""])
+    return "\n".join([*lines, "", plain(table.caption), ""] if table.caption else [*lines, ""])
 
 
 def latex(table: Table) -> str:

@@ -95,6 +95,16 @@ def test_a_file_cut_at_any_place_gives_the_lines_before(write, keep):
     assert len(found.lines) + found.cut <= len(whole.lines)
 
 
+@pytest.mark.parametrize("lost", ["opic", "otropic", "\tisotropic", "2\tisotropic"])
+def test_a_line_cut_inside_our_columns_is_left_out(tmp_path, lost):
+    write_tsv(tmp_path / "a.tsv", "cohen", [row(), row(idx=4)])
+    text = (tmp_path / "a.tsv").read_text()
+    (tmp_path / "cut.tsv").write_text(text.removesuffix(f"{lost}\n"))
+    found = read_tsv(tmp_path / "cut.tsv")
+    assert ([line.idx for line in found.lines], found.cut) == ([3], True)
+    assert found.said == {"norm": "l2", "method": "isotropic"}
+
+
 def test_other_short_files(write):
     header = "\t".join(HEADERS["cohen"])
     assert read_tsv(write(header + "\n")).lines == ()

@@ -111,14 +111,14 @@ def read_tsv(path: Path) -> TsvFile:
             continue  # a script that was started again, appending
         try:
             line = _line(header, fields)
+            own = {name: value for name, value in zip(header, values, strict=True) if name in (*OURS, ANSWERED)}
+            if (said := said or own) != own:
+                raise ArgumentError(f"expected {said} as in the lines above, got {own}")
         except ArgumentError as error:
             cut = number == rows[-1][0] and (len(fields) < len(header) or not text.endswith("\n"))
             if not cut:
                 raise ArgumentError(f"{path}, line {number}: {error}") from error
             break
-        own = {name: value for name, value in zip(header, values, strict=True) if name in (*OURS, ANSWERED)}
-        if (said := said or own) != own:
-            raise ArgumentError(f"{path}, line {number}: expected {said} as in the lines above, got {own}")
         if replace(lines.setdefault(line.idx, line), seconds=line.seconds) != line:
             raise ArgumentError(
                 f"{path}, line {number}: expected the result that idx {line.idx} has above, got another"

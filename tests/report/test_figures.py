@@ -5,9 +5,11 @@ import torch
 from anisocert import Plan
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import compare
+from anisocert.report import _landscape
+from anisocert.report._inputs import Inputs
 from anisocert.report._landscape import landscape
 from anisocert.report.canvas import save, styled
-from anisocert.report.figures import accuracy, ratio, write_figures
+from anisocert.report.figures import accuracy, ratio, theta_maps, write_figures
 from anisocert.report.toy import RING, radial_data, toy, toy_figure
 
 
@@ -65,6 +67,22 @@ def test_runs_without_theta_have_the_other_figures(make_run, tmp_path):
     del run.description["files"]["theta/theta.safetensors"]
     names = {file.stem.partition("-")[0] for file in write_figures([compare([run])[0]], tmp_path / "figures")}
     assert names == {"accuracy", "gap", "theta"}  # theta-ratio; no maps
+
+
+def test_an_imported_run_has_no_row_of_thetas(make_run, data):
+    runs = [make_run(method, data, method) for method in ("isotropic", "anisotropic")]
+    del runs[0].description["files"]["theta/theta.safetensors"]
+    with styled():
+        figure = theta_maps(compare(runs)[0], [0, 1], Inputs({}, (1, 6, 6)))
+    assert [axis.get_ylabel() for axis in figure.axes] == ["θ, anisotropic", ""]
+
+
+def test_one_feature_is_no_landscape(make_run, tmp_path, monkeypatch):
+    """No plane goes through it."""
+    monkeypatch.setattr(_landscape, "_network", lambda *_: lambda x: torch.cat([x, -x, x, -x], 1))
+    np.savez(tmp_path / "one.npz", x=np.linspace(-1, 1, 12, dtype=np.float32)[:, None, None], y=np.arange(12) % 4)
+    run = make_run("a", tmp_path / "one.npz", shape=(1, 1), input_shape=[1, 1], model="net.safetensors")
+    assert landscape(compare([run])[0]) is None
 
 
 @pytest.mark.parametrize("model_id", [None, "mine"])

@@ -34,7 +34,7 @@ def landscape(comparison: Comparison, model: str | None = None, denoise: str | N
     """
     entry = comparison.headline
     theta_of = entry.run.thetas
-    ids = [number for number in examples(comparison, 1) if theta_of[number].ndim]
+    ids = [number for number in examples(comparison, 1) if theta_of[number].size > 1]
     inputs = inputs_of(comparison, ids)
     level = entry.before.sigma
     if not ids or ids[0] not in inputs.x or level is None:

@@ -156,6 +156,8 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
     if not wanted:
         return None
     isotropic = comparison.beside(shaped, "isotropic")
+    if isotropic is not None and not all(number in isotropic.run.thetas for number in wanted):  # an imported one
+        isotropic = None
     rows = (["input"] if inputs.x else []) + (["isotropic"] if isotropic else []) + [shaped.before.method]
     figure = new_figure(0.95 * len(wanted) + 0.5, 0.98 * len(rows) + 0.2)
     axes = figure.subplots(len(rows), len(wanted), squeeze=False)
@@ -167,7 +169,7 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
                 low, high = inputs.domain
                 axis.imshow(_channels((inputs.x[number] - low) / (high - low)), cmap="gray", vmin=0, vmax=1)
                 continue
-            row_theta = isotropic.run.thetas.get(number) if isotropic and row == "isotropic" else theta
+            row_theta = isotropic.run.thetas[number] if isotropic and row == "isotropic" else theta
             values = np.broadcast_to(np.asarray(row_theta, np.float64), theta.shape)
             levels = shades(values, float(theta.min()), float(theta.max()))
             axis.imshow(_channels(levels), cmap="viridis", vmin=0, vmax=1)

@@ -94,7 +94,10 @@ def diagnose(
     norms: Sequence[str] = ("l2", "l1"),
     on_step: Callable[[], None] = lambda: None,
 ) -> Diagnosis:
-    """Look at a network on a small sample of a job's examples, evenly spaced. on_step is told of each level done."""
+    """Look at a network on a small sample of a job's examples, evenly spaced.
+
+    on_step: called after each level, and after each method's cost.
+    """
     c = job.configuration
     assert c.num_classes is not None
     if not job.examples.labelled:

@@ -76,7 +76,7 @@ class Line:
 class TsvFile:
     """A file's lines in order of idx. cut: whether its last line was incomplete, and left out.
 
-    said: norm and method, where the file has them.
+    said: norm, method and answered_by, where the file has them.
     """
 
     format: Format

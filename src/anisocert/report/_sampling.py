@@ -47,7 +47,7 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
 
 
 def examples(comparison: Comparison, count: int) -> list[int]:
-    """Inputs with a correct certificate, the least round regions first."""
+    """Those with a correct certificate whose regions are the least round, in order of id."""
     before, run = comparison.headline.before, comparison.headline.run
     ratio = dict(zip(run.column("idx").tolist(), _ratios(run).tolist(), strict=True))
     candidates = [number for number in before.ids[before.correct].tolist() if number in run.thetas]

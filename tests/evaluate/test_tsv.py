@@ -105,6 +105,15 @@ def test_a_line_cut_inside_our_columns_is_left_out(tmp_path, lost):
     assert found.said == {"norm": "l2", "method": "isotropic"}
 
 
+def test_a_last_line_that_may_be_cut_inside_a_radius_is_left_out(write):
+    """1.3e-05 would be 1.3. Descendants of the published codes may have the columns in another order."""
+    lines = [line.split("\t") for line in COHEN.splitlines()[:3]]
+    text = "\n".join("\t".join([*line[:3], *line[4:], line[3]]) for line in lines) + "\n"
+    whole, cut = read_tsv(write(text)), read_tsv(write(text.removesuffix("e-05\n"), "cut.tsv"))
+    assert [line.radius for line in whole.lines] == [0.978, 1.3e-05]
+    assert ([line.radius for line in cut.lines], cut.cut) == ([0.978], True)
+
+
 def test_other_short_files(write):
     header = "\t".join(HEADERS["cohen"])
     assert read_tsv(write(header + "\n")).lines == ()

@@ -27,6 +27,8 @@ HEADERS: dict[Format, tuple[str, ...]] = {
     "ddrs": ("idx", "label", "predict", "radius", "correct", "sigma", "time"),
     "ancer": ("idx", "label", "predict", "radius", "radius_proxy", "correct", "min_sigma", "time"),
 }
+SIZES = {name for names in HEADERS.values() for name in names} - {"time"}
+"""Columns whose numbers would be others, and certificates larger, if a line ended inside them: 1.3e-05, cut to 1.3."""
 OURS = ("norm", "method")
 """Columns that tell what the radii are of, and whom they protect."""
 ANSWERED = "answered_by"
@@ -105,17 +107,20 @@ def read_tsv(path: Path) -> TsvFile:
         raise ArgumentError(f"expected the columns of one of ({layouts}) in {path}, got {' '.join(header)!r}")
     lines: dict[int, Line] = {}
     said, cut = dict[str, str](), False
+    unfinished = "" if text.endswith("\n") else header[-1]  # the column in which the last line may have been cut
     for number, fields in rows[1:]:
         values = [text.strip() for text in fields]
         if tuple(values) == header:
             continue  # a script that was started again, appending
         try:
+            if number == rows[-1][0] and unfinished in SIZES:
+                raise ArgumentError(f"expected the end of a line after {unfinished}, got the end of the file")
             line = _line(header, fields)
             own = {name: value for name, value in zip(header, values, strict=True) if name in (*OURS, ANSWERED)}
             if (said := said or own) != own:
                 raise ArgumentError(f"expected {said} as in the lines above, got {own}")
         except ArgumentError as error:
-            cut = number == rows[-1][0] and (len(fields) < len(header) or not text.endswith("\n"))
+            cut = number == rows[-1][0] and (len(fields) < len(header) or bool(unfinished))
             if not cut:
                 raise ArgumentError(f"{path}, line {number}: {error}") from error
             break

@@ -88,8 +88,8 @@ def is_alone_in_library(function: FunctionType) -> bool:
     return [inner for inner in inside if inner.co_qualname == code.co_qualname] == [code]
 
 
-def is_compiled(kind: type) -> bool:
-    """Whether a class is of a compiled module of the user's own: one of Python defines none of C's descriptors."""
+def is_of_own_extension(kind: type) -> bool:
+    """Whether a class is of an extension module of the user's own: one of Python defines none of C's descriptors."""
     module = sys.modules.get(kind.__module__)
     # without a file: what several libraries share
     if module is None or getattr(module, "__file__", None) is None or is_installed(module):

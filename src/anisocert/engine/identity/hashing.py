@@ -22,7 +22,7 @@ from anisocert.engine.exported import GUARDS
 from anisocert.engine.given import Classifier
 from anisocert.engine.identity._callables import Callables
 from anisocert.engine.identity._content import REMEDY
-from anisocert.engine.identity._own_code import is_compiled, is_in_a_library, is_installed, name_in_library
+from anisocert.engine.identity._own_code import is_in_a_library, is_installed, is_of_own_extension, name_in_library
 from anisocert.engine.numerics import Precision
 from anisocert.errors import ModelError
 
@@ -144,7 +144,7 @@ class _Reading(Callables):
         if (name := name_in_library(kind)) is not None:
             self._put("class of a library", *name)
             return
-        if is_compiled(kind):
+        if is_of_own_extension(kind):
             self._refuse(kind, "it is compiled code of your own")
         self._put("class", kind.__qualname__)
         self._sequence("bases", kind.__bases__)

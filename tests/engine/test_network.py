@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from anisocert import Gaussian, Numerics, Plan, certify
 from anisocert.engine import Network, Query, Stage, count_votes
+from anisocert.engine.launching.compiling import Spent
 from anisocert.engine.rewriting import Graph
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import build
@@ -401,6 +402,23 @@ def test_a_network_that_changes_its_input_is_not_taken_for_one_with_a_state():
     network.fit(SHAPE, 1)
     network.expect_no_state()
     assert torch.allclose(network.scores(x.clone()), model(x.clone()), atol=1e-5)
+
+
+def test_a_compiled_form_that_nobody_asked_for_is_compared_again_after_memory_ran_out(small_network, monkeypatch):
+    def seconds(evaluate, run, sample):
+        return Spent(0.0, 1.0 if isinstance(run, nn.Sequential) == (len(sample) > 32) else 2.0)
+
+    monkeypatch.setattr("anisocert.engine.launching.compiling.seconds", seconds)  # compiled, 32 rows are slower
+    monkeypatch.setattr(torch, "compile", lambda form, **_: nn.Sequential(form))
+    kept = []
+    for asked in (None, True):
+        network = Network(small_network, 5, numerics=Numerics("float32", asked, rows=160))
+        network.fit(SHAPE, 10**9)
+        first = network.numerics.compile
+        network.shrink(torch.OutOfMemoryError("out of memory"))
+        network.fit(SHAPE, 10**9)
+        kept.append((first, network.numerics.rows, network.numerics.compile))
+    assert kept == [(True, 32, False), (True, 32, True)]
 
 
 def test_an_interruption_while_settling_leaves_nothing_broken(small_network, monkeypatch):

@@ -292,6 +292,6 @@ class Network:
         return replayed(self._trial.evaluate, fast, run, sample)
 
     def _compiled(self, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool]) -> Classifier:
-        asked = self.numerics.compile is not None
+        asked = self._asked.compile is not None  # what was chosen before memory ran out, nobody asked for
         run, self.compile_seconds = compiled(self._trial.evaluate, folded, sample, right, asked)
         return run

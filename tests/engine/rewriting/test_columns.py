@@ -165,6 +165,20 @@ def test_what_is_no_such_layer_stays_as_it_is(model):
     assert torch.allclose(found(X), model(X), atol=1e-5)
 
 
+def test_a_shape_for_a_layer_that_takes_in_its_shortcut_is_not_made(monkeypatch):
+    class Pointwise(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.point = nn.Conv2d(3, 3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.relu(self.point(x) + x)
+
+    monkeypatch.setattr("anisocert.engine.rewriting._reshaping.PointwiseConv2d", None)
+    found, _ = in_columns(Pointwise().eval())
+    assert type(found.point) is nn.Conv2d
+
+
 def test_a_sum_of_a_wide_and_another_map():
     class Shortcut(nn.Module):
         def __init__(self) -> None:

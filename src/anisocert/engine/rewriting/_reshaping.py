@@ -22,10 +22,10 @@ def reshape_convolutions(network: fx.GraphModule, gpu: bool, precision: Precisio
         if gpu and slow_groups(conv):
             conv = ungrouped(conv)
             network.set_submodule(node.target, conv)
-        height, width = node.args[0].meta["tensor_meta"].shape[-2:]
-        shape = _other_shape(conv, height, width, gpu, products) if conv.groups == 1 else None
         if conv.kernel_size == (1, 1) and conv.stride == (1, 1) and lowered and shortcut_of(network, node):
             continue
+        height, width = node.args[0].meta["tensor_meta"].shape[-2:]
+        shape = _other_shape(conv, height, width, gpu, products) if conv.groups == 1 else None
         if isinstance(shape, BlockConv2d):
             _pool_in_blocks(network, node, shape)
         if shape is None and lowered and (columns := ColumnsConv2d.columns_for(conv, width)) > 1:

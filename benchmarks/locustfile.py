@@ -3,9 +3,9 @@
     ANISOCERT_KEY=anisocert_... locust -f benchmarks/locustfile.py --headless -u 32 -r 8 -t 60s -H http://127.0.0.1:8000
 
 ANISOCERT_LOAD: `lookup` or `certify` for one kind of request alone, else nine lookups for each input that is certified.
-ANISOCERT_INPUTS: inputs per request (1). ANISOCERT_KNOWN: an .npy file of inputs to look up; else each user has two
-certified first. ANISOCERT_N: votes per input that is certified, where they are fewer than the service's own. The model
-and the shape of its inputs come from the service's own metadata.
+ANISOCERT_INPUTS: inputs per request (1). ANISOCERT_KNOWN: an .npy file of inputs to look up; else each user looks up
+what it has had certified: for lookups alone, two inputs at the start. ANISOCERT_N: votes per input that is certified,
+where they are fewer than the service's own. The model and the shape of its inputs come from the service's own metadata.
 Inputs are random, with a standard deviation of 1 around 0.5, so that none lies in the region of another.
 """
 
@@ -33,24 +33,27 @@ class Asker(FastHttpUser):
         if "ANISOCERT_KNOWN" in os.environ:
             self.known = list(np.load(os.environ["ANISOCERT_KNOWN"]))
         elif LOAD == "lookup":
-            self.ask(self.fresh(2), lookup=False, name="prepare")
+            self.certify_fresh(2, "prepare")
 
-    def fresh(self, count: int) -> np.ndarray:
+    def certify_fresh(self, count: int, name: str) -> None:
         x = self.random.normal(0.5, 1, (count, *self.shape)).astype(np.float32)
-        self.known = [*self.known, *x][-ASKED:]
-        return x
+        if self.ask(x, lookup=False, name=name):
+            self.known = [*self.known, *x][-ASKED:]
 
-    def ask(self, x: np.ndarray, lookup: bool, name: str | None = None) -> None:
+    def ask(self, x: np.ndarray, lookup: bool, name: str) -> bool:
+        """Whether it was answered."""
         parameters = {"lookup": lookup} if lookup else {"lookup": lookup, **PLAN}
         body, length = joined({"parameters": parameters}, {"x": x}, {"x": True}, "inputs")
-        headers, name = {HEADER_LENGTH: str(length)}, name or ("lookup" if lookup else "certify")
-        self.client.post(f"/v2/models/{self.model}/infer", body, headers=headers, name=name)
+        headers = {HEADER_LENGTH: str(length)}
+        response = self.client.post(f"/v2/models/{self.model}/infer", body, headers=headers, name=name)
+        return bool(response.status_code == 200)
 
     @task(0 if LOAD == "certify" else 9)
     def lookup(self) -> None:
         if self.known:
-            self.ask(np.stack([self.known[i] for i in self.random.integers(len(self.known), size=INPUTS)]), lookup=True)
+            chosen = self.random.integers(len(self.known), size=INPUTS)
+            self.ask(np.stack([self.known[i] for i in chosen]), lookup=True, name="lookup")
 
     @task(0 if LOAD == "lookup" else 1)
     def certify(self) -> None:
-        self.ask(self.fresh(INPUTS), lookup=False)
+        self.certify_fresh(INPUTS, "certify")

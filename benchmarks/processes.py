@@ -33,8 +33,8 @@ def tell(found: Mapping[str, Any]) -> None:
 
 
 def measured(commands: Iterable[tuple[str, ...]], at_a_time: int) -> Iterator[dict[str, Any]]:
-    """What each command finds, in order; nothing where one fails, which ends this process in the end. commands: a
-    script and its arguments.
+    """What each command finds, in order; nothing where one fails, which ends this process after the last result, for
+    whoever asks for another. commands: a script and its arguments.
     """
     left, failed = list(commands), list[str]()
     while left:

@@ -195,8 +195,8 @@ def main():
         "compiled in"
     )
     results = measured((command(name, *side, args) for name in names for side in sides), args.jobs * len(sides))
-    for name in names:
-        told(name, [(side, next(results)) for side, _ in sides])
+    for name, *found in zip(names, *[results] * len(sides), strict=True):  # to the end of the results, which may fail
+        told(name, [(side, values) for (side, _), values in zip(sides, found, strict=True)])
 
 
 def told(name, found):

@@ -59,6 +59,17 @@ def test_the_share_is_of_the_rate_in_the_networks_own_precision(script, monkeypa
     assert " 100% " in capsys.readouterr().out
 
 
+def test_a_side_that_fails_ends_the_program_with_an_error(script, monkeypatch, capsys):
+    votes = script("votes")
+    monkeypatch.setattr(
+        votes, "command", lambda name, side, *_: ("-c", f"exit({side!r} == 'engine' and {name!r} == 'a')")
+    )
+    monkeypatch.setattr(sys, "argv", ["votes", "a", "b", "--device", "cpu"])
+    with pytest.raises(SystemExit, match="failed: -c exit"):
+        votes.main()
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]] == ["a", "b"]
+
+
 def test_nothing_is_a_superset_of_nothing(script):
     superset = script("optimize").superset
     own = np.array([1.0, 0.995]), np.array([1.0, 3.0])

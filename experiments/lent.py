@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from anisocert.data import evenly, load
 from anisocert.engine.told import under
 from anisocert.runs import StoredRun, read_run
+from anisocert.smoothing import Smoothing
+from anisocert.train.recipe import noise_like
 
 
 def lent(run: StoredRun, x: Tensor, y: Tensor, thetas: int, votes: int) -> NDArray[np.float32]:
@@ -28,7 +30,8 @@ def lent(run: StoredRun, x: Tensor, y: Tensor, thetas: int, votes: int) -> NDArr
     shares = []
     for row in _spread(run, thetas):
         theta, own = torch.from_numpy(np.array(run.thetas[row["idx"]])), row["prediction"]
-        answers = [_answers(model, x, noise, votes) for noise in (theta, theta.mean().expand_as(theta))]
+        noises = [run.noise.of(scale.numpy()) for scale in (theta, theta.mean().expand_as(theta))]
+        answers = [_answers(model, x, noise, votes) for noise in noises]
         shares.append([((a == y).float().mean(), (a[y != own] == own).float().mean()) for a in answers])
     return np.array(shares)
 
@@ -40,11 +43,11 @@ def _spread(run: StoredRun, count: int) -> list[dict[str, Any]]:
 
 
 @torch.no_grad()
-def _answers(model: nn.Module, x: Tensor, theta: Tensor, votes: int) -> Tensor:
-    scores = under(theta, model)
+def _answers(model: nn.Module, x: Tensor, noise: Smoothing, votes: int) -> Tensor:
+    scores = under(noise.scale(x), model)
     counts = torch.zeros(len(x), scores(x[:1]).shape[1])
     for _ in range(votes):
-        counts[torch.arange(len(x)), scores(x + theta * torch.randn_like(x)).argmax(1)] += 1
+        counts[torch.arange(len(x)), scores(x + noise_like(x, noise)).argmax(1)] += 1
     return counts.argmax(1)
 
 

@@ -290,6 +290,9 @@ def test_the_published_way_is_timed_with_the_steps_of_its_regions_too():
     ]
     assert "published would take a 5.0 times as long" in runtime_table(lines).caption
     assert "would take" not in runtime_table(lines[1:]).caption
+    other = [line | {"sigma": 1.0, "seconds_votes": 2 * line["seconds_votes"]} for line in lines]
+    assert "would take a (l2, 0.5) 5.0, a (l2, 1) 4.0 times as long" in runtime_table(lines + other).caption
+    assert "would take a (l2, 1) 4.0 times as long" in runtime_table(lines[1:] + other).caption
 
 
 def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_path, monkeypatch):

@@ -38,17 +38,20 @@ def network_tables(results: Path, folder: str) -> list[Table]:
 
 def aims_table(results: Path) -> Table | None:
     """What the denoiser costs against training with noise, and what being told theta, not its mean, is worth."""
-    by_network: dict[tuple[str, float | None, str], Results] = {}
+    by_network: dict[tuple[str, float | None, str, int], Results] = {}
     for comparison in _comparisons(results / "denoised"):
-        for entry in comparison.entries:  # those with the most inputs come first
-            by_network.setdefault((_network(entry), entry.before.sigma, entry.before.method), entry.before)
+        for entry in comparison.entries:  # of as many votes, those with the most inputs come first
+            key = (_network(entry), entry.before.sigma, entry.before.method, int(entry.run.plan.n))
+            by_network.setdefault(key, entry.before)
+    several = len({n for *_, n in by_network}) > 1
     rows = []
-    for name, sigma, method in sorted(by_network, key=lambda key: (key[1] or 0.0, ORDER.index(key[2]))):
-        theta, scalar, trained = (by_network.get((network, sigma, method)) for network in ("theta", "scalar", "cohen"))
+    for name, sigma, method, n in sorted(by_network, key=lambda key: (key[1] or 0.0, _rank(key[2]), key[2:])):
+        theta, scalar, trained = (by_network.get((kind, sigma, method, n)) for kind in ("theta", "scalar", "cohen"))
         if name == "theta" and theta is not None and trained is not None:
             costs = [accuracy_gain(theta, trained, radius) for radius in (0.0, 0.5)]
             worth = [None if scalar is None else average_gain(theta, scalar, size) for size in SIZES]
-            head = (noise(theta), Cell(method), Cell(theta.protects), Cell(float(costs[0].inputs)))
+            votes = f", n = {n:,}" if several else ""
+            head = (noise(theta), Cell(f"{method}{votes}"), Cell(theta.protects), Cell(float(costs[0].inputs)))
             rows.append((*head, *map(_points, costs), *map(_times, worth)))
     if not rows:
         return None
@@ -111,8 +114,12 @@ def _place(entry: Entry) -> tuple[float, int, int]:
     return (
         entry.before.sigma or 0.0,
         names.index(network) if network in names else len(names),
-        ORDER.index(method) if method in ORDER else len(ORDER),
+        _rank(method),
     )
+
+
+def _rank(method: str) -> int:
+    return ORDER.index(method) if method in ORDER else len(ORDER)
 
 
 def _points(pair: Paired) -> Cell:

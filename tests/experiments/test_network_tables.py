@@ -112,6 +112,23 @@ def test_aims(made, tmp_path):
     assert found[1][6:] == ["1.250", "1.250"]
 
 
+def test_aims_of_each_n_and_of_methods_without_a_place(made, forge, tmp_path):
+    for name in ("cohen", "theta"):
+        for n in (10_000, 100_000):
+            made("denoised", f"{name}-0.25", f"fixed-{n}", n=n, times=0.5 if n > 10_000 and name == "theta" else 1.0)
+    made("denoised", "cohen-0.25", "isotropic", n=100_000)
+    made("denoised", "theta-0.25", "isotropic", n=10_000)  # beside none of as many votes
+    for name in ("cohen", "theta"):
+        made("denoised", f"{name}-0.5", "fixed")
+        forge(tmp_path / "denoised" / f"{name}-0.5" / "fixed", method="cascade")
+    found = lines(aims_table(tmp_path))
+    assert [line[:2] for line in found] == [
+        ["0.25", "fixed, n = 10,000"], ["0.25", "fixed, n = 100,000"], ["0.5", "cascade, n = 10,000"],
+    ]  # fmt: skip
+    assert found[0][5].startswith("+0.0")
+    assert found[1][5].startswith("-")
+
+
 def test_what_a_stranger_leaves_of_them_stands_beside(made, tmp_path):
     made("denoised", "theta-0.25", "fixed")
     own = read_run(tmp_path / "denoised" / "theta-0.25" / "fixed").model_hash

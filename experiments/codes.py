@@ -88,6 +88,11 @@ class Steps:
     def __init__(self, asked: argparse.Namespace) -> None:
         self.asked, self.out = asked, Path(asked.out)
         self.levels = sorted((float(level) for level in asked.scalars.split(",")), reverse=True)
+        options = [f"--{name}" for name in ("networks", "runs", "budgets") if getattr(asked, name)]
+        if len(options) > 1:  # each says which networks answer
+            sys.exit(f"expected at most one of --networks, --runs and --budgets, got {' and '.join(options)}")
+        if asked.runs and len(asked.runs) != len(self.levels):
+            sys.exit(f"expected runs of noise {self.levels}, in this order, got {', '.join(asked.runs)}")
         runs = zip(self.levels, asked.runs, strict=True) if asked.runs else ()
         self.given = {level: self.taken(level, Path(folder)) for level, folder in runs}
 
@@ -115,13 +120,10 @@ class Steps:
         ]  # fmt: skip
         if paths:
             sigmas = [described(path).get("sigma") for path in paths]
-            mismatches = [
-                f"{path}: {sigma}"
-                for path, sigma, level in zip(paths, sigmas, self.levels, strict=True)
-                if sigma not in (None, level)
-            ]
-            if mismatches:
-                sys.exit(f"expected networks of noise {self.levels}, in this order, got {', '.join(mismatches)}")
+            pairs = zip(sigmas, self.levels, strict=True) if len(paths) == len(self.levels) else ()
+            if not pairs or any(sigma not in (None, level) for sigma, level in pairs):
+                got = ", ".join(f"{path}: {sigma}" for path, sigma in zip(paths, sigmas, strict=True))
+                sys.exit(f"expected networks of noise {self.levels}, in this order, got {got}")
             return paths
         trained = []
         for level in self.levels:
@@ -133,9 +135,9 @@ class Steps:
         return trained
 
     def shared(self, shape: tuple[int, ...]) -> tuple[Path, Path]:
-        """(codebook, network), with budgets: each level times the square root of the budgets, and one for all.
+        """(codebook, network), with budgets: each level times sqrt(budgets / the frame's budget), and one for all.
 
-        The network has seen the levels themselves too, which fixed noise has.
+        So each level is that of the frame. The network has seen the levels themselves too, which fixed noise has.
         """
         a = self.asked
         flat = np.array(self.levels).reshape(-1, *(1 for _ in shape))

@@ -6,6 +6,7 @@ import pytest
 import codes
 import one_system
 from anisocert.errors import ArgumentError
+from anisocert.evaluate import compare
 from anisocert.geometry import Region
 from codes import Steps, box_radius, budgets, lines
 
@@ -62,6 +63,42 @@ def test_runs_that_are_there_are_taken_with_their_networks(runs, tmp_path, monke
     for wrong in (("b", "a"), *(("a", other) for other in "cdef")):  # another order, other images, other plans
         with pytest.raises(SystemExit, match="leave --runs out, and it is certified"):
             Steps(SimpleNamespace(**vars(asked) | {"runs": wrong}))
+
+
+def asked_for(**changes):
+    wanted = {"out": "out", "scalars": "0.25,0.5", "runs": (), "networks": None, "budgets": None} | changes
+    return SimpleNamespace(**wanted, **ASKED)
+
+
+@pytest.mark.parametrize(("changes", "got"), [
+    ({"runs": ("a", "b"), "budgets": 4.0}, "--runs and --budgets"),
+    ({"networks": "a,b", "budgets": 4.0}, "--networks and --budgets"),
+    ({"networks": "a,b", "runs": ("a", "b")}, "--networks and --runs"),
+])  # fmt: skip
+def test_the_networks_are_said_once(runs, changes, got):
+    with pytest.raises(SystemExit, match=f"expected at most one of --networks, --runs and --budgets, got {got}"):
+        Steps(asked_for(**changes))
+
+
+@pytest.mark.parametrize("names", ["a", "a,b,c", "b,a"])
+def test_networks_and_runs_that_are_not_one_for_each_level(runs, monkeypatch, names):
+    monkeypatch.setattr(codes, "described", lambda path: {"sigma": {"a": 0.5, "b": 0.25, "c": 0.1}[path.stem]})
+    with pytest.raises(SystemExit, match=r"expected networks of noise \[0.5, 0.25\], in this order, got [ab]: 0.\d"):
+        Steps(asked_for(networks=names)).networks()
+    with pytest.raises(SystemExit, match=r"expected runs of noise|leave --runs out"):
+        Steps(asked_for(runs=tuple(names.split(","))))
+
+
+def test_a_table_of_systems_has_the_published_radii_whatever_ours_reach(run, columns):
+    levels = ("cascade", 0.5), ("fixed", 0.25)
+    runs = [run(columns(method, [0.1], sigma), method, n=100, alpha=0.001) for method, sigma in levels]
+    (comparison,) = compare(runs)
+    table = one_system.one_system_table(comparison)
+    assert [column.name for column in table.columns] == ["system", "0", "0.25", "0.5", "0.75", "1", "median"]
+    assert [cell.value for _, cell in table.pairs(table.rows[-1])][1:] == [
+        *(round(share / 100, 4) for share in codes.DUAL),
+        None,
+    ]
 
 
 def test_a_table_of_systems_finds_the_runs_that_were_taken(run, columns, tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,6 +104,12 @@ def plain_loop(entries: list[tuple[int, Region]], proposed: Certificate) -> list
     return conflicts
 
 
+def inside(region: Region, rng: np.random.Generator) -> np.ndarray:
+    """A point of a region, halfway from its centre to its boundary."""
+    shift = rng.uniform(-1, 1, region.shape)
+    return region.center + region.axes * shift * (0.5 / np.linalg.norm(shift.ravel(), region.norm))
+
+
 def resident(peak: bool = False) -> float:
     """Gigabytes of memory of this process, mapped pages included."""
     name = "VmHWM:" if peak else "VmRSS:"
@@ -167,15 +174,13 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
             while len(memory) < size:
                 memory.admit_all([proposals[i] for i in range(after, after + 50)])
                 after += 50
-            filled = time.perf_counter() - start
+            filled = (time.perf_counter() - start) / max(after - began, 1)
             stored = len(memory)
             newcomers = [proposals[i] for i in range(after, after + timed)]
             after += timed
             # Half of the points that are looked up lie in a stored region, half are new images.
-            inside = [c for i in rng.permutation(after)[:timed] if (c := memory.find(int(i))) is not None][: timed // 2]
-            points = [
-                c.region.center + c.region.axes * rng.uniform(-1, 1, c.region.center.shape) * 0.01 for c in inside
-            ]
+            entries = (c for i in rng.permutation(after) if (c := memory.find(int(i))) is not None)
+            points = [inside(c.region, rng) for c in islice(entries, timed // 2)]
             points += [proposals[i].region.center for i in range(after, after + timed // 2)]
             points = [point.astype(np.float32) for point in points]
             notes: list[str] = []
@@ -187,7 +192,7 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
             print(
                 f"{name} {stored:6,}: admit {admit}; lookup {lookup}; {shares}; "
                 f"peak memory {resident(peak=True) - base:.2f} GB; filled at "
-                f"{filled / max(after - began, 1) * 1e3:.2f} ms per entry; {disk:.1f} "
+                f"{filled * 1e3:.2f} ms per submission; {disk:.1f} "
                 f"kB per entry on disk; opened in {opened(place)}",
                 flush=True,
             )

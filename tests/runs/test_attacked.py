@@ -123,8 +123,8 @@ def test_a_hostile_file_ends_in_a_sentence(run, name, value):
 
 def test_rows_without_a_memorys_answers_are_found_beside_an_attack(systems, forge, tmp_path):
     run = shutil.copytree(systems / "inherit", tmp_path / "run")
-    forge(run, lambda rows: [row.update(memory_radius=None) for row in rows])
     write_attacked(run, measured(read_run(run)))
+    forge(run, lambda rows: [row.update(memory_radius=None) for row in rows])
     assert {one.what for one in verify(run).findings} == {"lacks the memory's answer, or its own"}
 
 

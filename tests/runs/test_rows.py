@@ -1,5 +1,7 @@
 """Tables that claim more than their files hold, or what no run has."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -79,10 +81,11 @@ def test_a_table_that_grows_is_refused_before_it_does(table):
     [
         pa.table({"radius": [1.0]}),
         pa.table({"idx": ["1"]}),
+        pa.table({"idx": [1, None]}),
         pa.table({"idx": [1], "reason": [["nested"]]}),
         pa.table([pa.array([1]), pa.array([2])], names=["idx", "idx"]),
     ],
-    ids=["no ids", "texts as ids", "lists", "twice"],
+    ids=["no ids", "texts as ids", "a row without one", "lists", "twice"],
 )
 def test_tables_that_no_run_has(table):
     with pytest.raises(ArgumentError, match="cannot be read"):
@@ -126,3 +129,25 @@ def test_values_that_no_run_has_are_refused(whole, name, values, complaint):
     table = read_run(whole).table.slice(0, 1)
     with pytest.raises(ArgumentError, match=complaint):
         expect_sound(table.set_column(table.column_names.index(name), name, pa.array(values)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"memory_radius": ["far"]}, "expected double in memory_radius, got string"),
+        ({"memory_radius": [float("inf")]}, "expected finite numbers in memory_radius"),
+        ({"memory_radius": [None]}, "expected memory_radius in every row, got none in some"),
+        ({"memory_radius": None}, "memory_note or none of them, got memory_prediction, memory_proxy_radius, memory_note"),
+        ({"memory_prediction": [-2]}, "expected memory_prediction to be at least -1, got -2"),
+        ({"memory_note": ["mine"]}, "expected memory_note to be one of kept, shrunk, inherited, abstained, got 'mine'"),
+    ],
+)
+def test_answers_that_no_memory_gives_are_refused(whole, changes, complaint):
+    honest = {"memory_prediction": [3], "memory_radius": [0.5], "memory_proxy_radius": [0.5], "memory_note": ["kept"]}
+    table = read_run(whole).table.slice(0, 1)
+    for columns, words in ((honest, None), (honest | changes, complaint)):
+        answered = table
+        for name, values in columns.items():
+            answered = answered if values is None else answered.append_column(name, pa.array(values))
+        with nullcontext() if words is None else pytest.raises(ArgumentError, match=words):
+            expect_sound(answered)

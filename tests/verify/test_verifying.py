@@ -400,6 +400,12 @@ def test_memory_columns(remembered, forge):
     assert "memory answers with radius" in changed(memory_radius=-1.0)
     assert "lacks the memory's answer" in changed(memory_note=None)
     assert changed() == ""
+    table = pq.read_table(remembered / "certificates.parquet")
+    at = table.column_names.index("memory_radius")
+    pq.write_table(table.set_column(at, "memory_radius", pa.array(["far"] * 10)), remembered / "certificates.parquet")
+    forge(remembered)
+    assert said(remembered) == "certificates.parquet: has memory_radius as string, a run's is double"
+    pq.write_table(table, remembered / "certificates.parquet")
     forge(remembered, memory={"policy": "worst-case"})
     assert "policy worst-case does not give" in changed(memory_note="shrunk")
     forge(remembered, memory=None)
@@ -540,6 +546,27 @@ def test_recount_finds_examples_that_were_left_out(run, forge, forge_theta):
     forge(run, max=9)
     (finding,) = recount(read_run(run), [kept])
     assert "its data_hash is not that of digits" in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"alpha": None}, "lacks alpha"),
+        ({"bound_n": None}, "lacks bound_n"),
+        ({"prediction": None}, "lacks prediction"),
+        ({"bound_n": -5}, "and a bound after -5, of at most 400"),
+        ({"votes": 10**15}, "has 1000000000000000 votes"),
+    ],
+)
+@pytest.mark.parametrize("fresh", [None, (50, 11)])
+def test_votes_of_a_row_that_says_no_counting_are_not_drawn_again(run, forge, values, words, fresh):
+    forge(run, lambda rows: rows[0].update(values))
+    stored, drawn = verify(run).run, []
+    ids = stored.column("idx").tolist()[:2]
+    wrong = list(recount(stored, ids, on_votes=lambda number, _: drawn.append(number), fresh=fresh))
+    assert {finding.where for finding in wrong} == {f"example {ids[0]}"}
+    assert words in wrong[0].what
+    assert drawn == ids[1:]
 
 
 def test_recount_says_what_it_needs(run, forge):

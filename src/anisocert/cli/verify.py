@@ -103,7 +103,7 @@ def _recounted(
         again = recount(
             run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: bar.advance(rows), new
         )
-        findings = tuple(again)
+        findings = tuple(finding for finding in again if finding not in result.findings)
     if new is not None:
         notes.append(f"fresh votes are those of seed {new[1]}")
     elif findings and notes:

@@ -11,6 +11,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import ArgumentError, from_extra
 from anisocert.geometry import Region
+from anisocert.memory import COLUMNS, NOTES
 from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import SELECTOR, named, unnamed
 
@@ -33,12 +34,16 @@ _COLUMNS = (
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
     "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", *SELECTOR,
 )  # fmt: skip
+_HINTS = get_type_hints(Certificate) | _OWN
 # From types, because a column without values (`stop`) would have no type, and parts must merge.
-_KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
+_KINDS = {name: _TYPES[kind] for name, kind in _HINTS.items() if name in _COLUMNS}
 SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
+ANSWERS = pa.schema([(name, _TYPES[_HINTS[name.removeprefix("memory_")]]) for name in COLUMNS])
+"""What a memory adds."""
+_READ = pa.schema([*SCHEMA, *ANSWERS])
 _SAME = [field.name for field in fields(Certificate) if field.name in _COLUMNS and field.name not in _OWN]
 _LEAST = {"label": UNLABELLED, "prediction": ABSTAIN, "votes": 0, "bound_n": 0, "num_classes": 2}
-_HINTS = get_type_hints(Certificate)
+_LEAST |= {"memory_prediction": ABSTAIN}
 OPTIONAL = tuple(name for name in _COLUMNS if type(None) in get_args(_HINTS.get(name)))
 """Columns that rows may leave empty."""
 _TELLING = {"norm": str, "p_a": float, "p_b": float, "gap": float}
@@ -108,7 +113,7 @@ def table_of(content: bytes) -> Any:
 
 def _table(content: bytes) -> Any:
     schema = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
-    wanted = [field for field in schema if field.name in SCHEMA.names or field.name.startswith("memory_")]
+    wanted = [field for field in schema if field.name in _READ.names]
     names, texts = [field.name for field in wanted], [field.name for field in wanted if pa.types.is_string(field.type)]
     if len(set(names)) < len(names) or "idx" not in names or not pa.types.is_integer(schema.field("idx").type):
         raise ArgumentError(f"cannot be read: expected one idx, whole numbers, among its columns, got {names}")
@@ -128,6 +133,8 @@ def _table(content: bytes) -> Any:
         size = table.nbytes + sum(_length(chunk) for name in texts for chunk in table[name].chunks)
     if size > most:
         raise ArgumentError(f"cannot be read: {len(content):,} bytes claim to hold {size:,} bytes of rows")
+    if table["idx"].null_count:
+        raise ArgumentError("cannot be read: expected an idx in every row, got none in some")
     plain = table.cast(pa.schema(wanted))
     return completed(pa.table({name: _in_kind(plain[name], name) for name in names}).sort_by("idx"))
 
@@ -135,15 +142,18 @@ def _table(content: bytes) -> Any:
 def _in_kind(column: Any, name: str) -> Any:
     """Values in the type that runs have for them; unchanged where they do not fit, for a later check to find."""
     try:
-        return column.cast(SCHEMA.field(name).type) if name in SCHEMA.names else column
+        return column.cast(_READ.field(name).type)
     except pa.ArrowException:
         return column
 
 
 def expect_sound(table: Any) -> None:
     """An error if there are values that no run has, so that code that shows them need not doubt each one."""
-    for name in set(table.column_names) & set(SCHEMA.names):
-        column, kind = table[name], SCHEMA.field(name).type
+    answered = [name for name in COLUMNS if name in table.column_names]
+    if 0 < len(answered) < len(COLUMNS):
+        raise ArgumentError(f"cannot be read: expected {', '.join(COLUMNS)} or none of them, got {', '.join(answered)}")
+    for name in set(table.column_names) & set(_READ.names):
+        column, kind = table[name], _READ.field(name).type
         try:
             column = column.cast(kind)
         except pa.ArrowInvalid as error:
@@ -153,12 +163,17 @@ def expect_sound(table: Any) -> None:
             raise ArgumentError(f"cannot be read: expected {name} to be at least {least}, got {lowest}")
         if pa.types.is_floating(kind) and not pc.all(pc.is_finite(column), min_count=0).as_py():
             raise ArgumentError(f"cannot be read: expected finite numbers in {name}, got others")
+        if name in COLUMNS and column.null_count:
+            raise ArgumentError(f"cannot be read: expected {name} in every row, got none in some")
         # What was imported lacks much; where votes were counted, nothing is missing.
         counted = pc.is_valid(table["votes"]) if "votes" in table.column_names else None
         if counted is None or name in OPTIONAL:
             continue
         if pc.any(pc.and_(counted, pc.is_null(column)), min_count=0).as_py():
             raise ArgumentError(f"cannot be read: expected {name} beside votes in every row, got none in some")
+    if answered and (unknown := set(table["memory_note"].unique().to_pylist()) - set(NOTES)):
+        which = ascii(min(unknown))[:40]
+        raise ArgumentError(f"cannot be read: expected memory_note to be one of {', '.join(NOTES)}, got {which}")
 
 
 def completed(table: Any) -> Any:

@@ -13,6 +13,7 @@ from anisocert.memory import COLUMNS, INHERITED, POLICIES, SHRUNK, BrokenMemoryE
 from anisocert.runs import StoredRun
 from anisocert.runs.answers import check_answer, own_promise, unbacked
 from anisocert.runs.files import TABLE, Finding
+from anisocert.runs.rows import ANSWERS
 
 MEMORY = "memory"  # the place of a finding about the memory itself
 
@@ -99,6 +100,10 @@ def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator
     if len(names) < len(COLUMNS) or policy is None:
         yield Finding(TABLE, f"has {', '.join(names)}, but not all of the memory's columns, or run.json not its policy")
         return
+    for name in COLUMNS:
+        if (kind := run.table.schema.field(name).type) != ANSWERS.field(name).type:
+            yield Finding(TABLE, f"has {name} as {kind}, a run's is {ANSWERS.field(name).type}")
+            return
     for row, *answer in zip(rows, *(run.table[name].to_pylist() for name in COLUMNS), strict=True):
         where, note = f"example {row['idx']}", answer[-1]
         if None in (*answer, row["prediction"], row["radius"], row["proxy_radius"]):

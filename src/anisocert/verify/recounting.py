@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from anisocert.bounds import lower, upper
-from anisocert.certificate import ABSTAIN
+from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.data import Dataset
 from anisocert.engine import Network, OnRows, Query, Stage, Tally, count_votes
 from anisocert.errors import ArgumentError
@@ -21,9 +21,11 @@ from anisocert.optimize import CODED, Choice, Event
 from anisocert.runs import Configuration, NotTheRunsError, StoredRun
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.versions import versions
+from anisocert.smoothing import impossible
 
 OnVotes = Callable[[int, NDArray[np.int64]], None]
 Fresh = tuple[int, int]  # votes per row, and their seed
+NEEDED = ("alpha", "prediction", "p_a", "p_b", "num_classes", *COUNTS)
 LEVEL = 0.001  # probability at which fresh votes of one row contradict a claim that is true
 
 
@@ -98,6 +100,12 @@ def _recounted(
 ) -> Iterator[str]:
     """What is wrong with one row, by votes on its input x."""
     c, row, theta = run.configuration, run.row(number), run.thetas.get(number)
+    faults = [f"lacks {name}" for name in NEEDED if row.get(name) is None]
+    if not faults and row["votes"]:
+        faults = [*impossible(row, c.n)]
+    if faults:
+        yield from faults
+        return
     if theta is None or theta.shape not in ((), x.shape):
         yield f"has no theta of its input's shape {x.shape}"
         return

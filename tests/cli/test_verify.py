@@ -86,7 +86,7 @@ def test_what_a_recount_finds_again_is_said_once(cli, run, forge):
     forge(run, lambda rows: [row.update(bound_n=None) for row in rows[:4]])
     lines = cli("verify", run, "--recount", 5, code=1).out.splitlines()
     assert lines[:-1] == [f"example {number}: lacks bound_n" for number in (0, 5, 10, 15)]
-    assert lines[-1].endswith("votes of 1 drawn again (ids 20)")
+    assert lines[-1].endswith("4 things wrong; 2 files checked, 1 rows recomputed, votes of 1 drawn again (ids 20)")
 
 
 def test_fresh_votes(cli, run):

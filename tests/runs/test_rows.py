@@ -137,7 +137,7 @@ def test_values_that_no_run_has_are_refused(whole, name, values, complaint):
         ({"memory_radius": ["far"]}, "expected double in memory_radius, got string"),
         ({"memory_radius": [float("inf")]}, "expected finite numbers in memory_radius"),
         ({"memory_radius": [None]}, "expected memory_radius in every row, got none in some"),
-        ({"memory_radius": None}, "memory_note or none of them, got memory_prediction, memory_proxy_radius, memory_note"),
+        ({"memory_radius": None}, "or none of them, got memory_prediction, memory_proxy_radius, memory_note"),
         ({"memory_prediction": [-2]}, "expected memory_prediction to be at least -1, got -2"),
         ({"memory_note": ["mine"]}, "expected memory_note to be one of kept, shrunk, inherited, abstained, got 'mine'"),
     ],

@@ -27,8 +27,11 @@ Thetas = Mapping[int, NDArray[np.float32]]
 MAY_BE_MISSING = (*OPTIONAL, "reason")
 
 
-def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
-    """What is wrong with a run's rows, in their order; WrongFileError where they cannot be looked at one by one."""
+def check_rows(run: StoredRun, thetas: Thetas) -> tuple[list[Finding], int]:
+    """(what is wrong with a run's rows, in their order; how many of them were recomputed).
+
+    WrongFileError where they cannot be looked at one by one.
+    """
     missing = [name for name in SCHEMA.names if name not in run.table.column_names]
     if missing:
         raise WrongFileError(run.folder, TABLE, f"lacks {', '.join(missing)}")
@@ -49,9 +52,10 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         except AnisocertError as error:
             raise WrongFileError(run.folder, "run.json", f"is not the configuration of a run: {error}") from error
     shared_theta = shared_theta if fixed is None else fixed.theta
+    findings = list[Finding]()
     if run.description.get("inputs") not in (None, len(rows)):
-        yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
-    yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
+        findings.append(Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}"))
+    findings += _check_ids(Counter(row["idx"] for row in rows), thetas)
     sound: list[Row] = []
     for row, alpha in zip(rows, alphas, strict=True):
         faults = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
@@ -61,21 +65,22 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
             *check_selector(row, plan),
             *_check_counts(row, plan),
         ]
-        yield from (Finding(f"example {row['idx']}", fault) for fault in faults)
+        findings += (Finding(f"example {row['idx']}", fault) for fault in faults)
         if not faults and row["idx"] in thetas:
             sound.append(row)
-    yield from check_codes(sound, thetas)
+    findings += check_codes(sound, thetas)
     bounds, shape = _bounds(sound, plan), run.description.get("input_shape")
     for row in sound:
         theta = thetas[row["idx"]]
         if theta.ndim and shape is not None and list(theta.shape) != shape:  # a part of it may have a larger mean
-            yield Finding(f"example {row['idx']}", f"theta has shape {theta.shape}, the run's inputs have {shape}")
+            fault = f"theta has shape {theta.shape}, the run's inputs have {shape}"
+            findings.append(Finding(f"example {row['idx']}", fault))
         if shared_theta is not None and not np.array_equal(theta, shared_theta):
             fault = f"theta is not the one that method {run.said('method')} has for every input of the run"
-            yield Finding(f"example {row['idx']}", fault)
+            findings.append(Finding(f"example {row['idx']}", fault))
         for fault in _check_claim(row, theta, *bounds[row["idx"]]):
-            yield Finding(f"example {row['idx']}", fault)
-    yield from check_columns(run, rows)
+            findings.append(Finding(f"example {row['idx']}", fault))
+    return [*findings, *check_columns(run, rows)], len(sound)
 
 
 def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:

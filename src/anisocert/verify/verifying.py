@@ -19,9 +19,9 @@ IMPORTED = "rows: imported without the votes that they could be recomputed from;
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """files, rows: how many were checked. undone: what could not be recomputed, and why. run: None if unreadable.
+    """files: how many were checked. rows: how many were recomputed. undone: what could not be recomputed, and why.
 
-    notes: what the reader should know besides.
+    notes: what the reader should know besides. run: None if unreadable.
     """
 
     findings: tuple[Finding, ...]
@@ -63,9 +63,10 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
     if "left_out" in contents.description:
         return Verification(findings, files, undone=(PUBLISHED,), run=run)
     try:
-        findings += tuple(check_rows(run, thetas))
+        row_findings, rows = check_rows(run, thetas)
     except WrongFileError as error:
         return Verification((*findings, error.finding), files)
+    findings += tuple(row_findings)
     undone: tuple[str, ...] = ()
     sound = not findings  # what is compared with rows that are wrong themselves would only be reported twice
     if run.has_memory and sound:
@@ -74,7 +75,7 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
         undone = (f"the memory's columns: {derived.undone}",) if derived.undone else ()
     if sound:
         findings += tuple(_attacked(run))
-    return Verification(findings, files, len(run), undone, tuple(_notes(folder, contents.description)), run)
+    return Verification(findings, files, rows, undone, tuple(_notes(folder, contents.description)), run)
 
 
 def _attacked(run: StoredRun) -> Iterator[Finding]:

@@ -76,10 +76,11 @@ def test_no_answer_can_be_another(run, note, forge):
         {"memory_note": "inherited", "memory_prediction": (promised + 1) % 10, "memory_radius": 0.0},
     ]
     if note == "shrunk":
-        changes += [{"memory_radius": 1.001 * first(run, note)["memory_radius"]}, {"memory_note": "kept"}]
+        changes += [{"memory_radius": 1.001 * first(run, note)["memory_radius"]}]
+        changes += [{"memory_note": "kept"}, {"memory_note": "inherited"}]
         changes += [{"memory_proxy_radius": 1.001 * first(run, note)["memory_proxy_radius"]}]
     if note == "kept":
-        changes += [{"memory_note": "shrunk"}]
+        changes += [{"memory_note": "shrunk"}, {"memory_note": "inherited"}]
     for change in changes:
         copy = shutil.copytree(run, run.parent / "forged", dirs_exist_ok=True)
         forge(copy, update(number, change))

@@ -8,6 +8,7 @@ import numpy as np
 from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.memory import ABSTAINED, INHERITED, KEPT, SHRUNK, Memory
 from anisocert.rounding import PORTABLE, TOLERANCE
+from anisocert.smoothing import SELECTOR
 
 
 def check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
@@ -43,7 +44,7 @@ def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate)
     if stored is None or stored.region is None or proposed.region is None:
         yield "holds no promise to it"
         return
-    if not _same_votes(stored, proposed):
+    if not same_votes(stored, proposed):
         yield "holds a promise to it from different votes"
     if stored.note != row["memory_note"] or stored.prediction != row["memory_prediction"]:
         yield f"holds the class {stored.prediction} for it, {stored.note}"
@@ -92,12 +93,12 @@ def _input(proposed: Certificate) -> Any:
 def _check_abstained(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
     """Nothing is promised from these votes; later votes about the same input may have led to a promise."""
     stored = memory.find(proposed.id)
-    if stored is not None and _same_votes(stored, proposed):
+    if stored is not None and same_votes(stored, proposed):
         yield "holds a promise to it from the same votes"
 
 
-def _same_votes(stored: Certificate, proposed: Certificate) -> bool:
+def same_votes(stored: Certificate, proposed: Certificate) -> bool:
     """Whether two certificates of one input rest on one counting, whatever a memory made of the region."""
     same = np.array_equal(stored.theta, proposed.theta)
-    names = (*COUNTING, "noise", "p_a", "p_b")
+    names = (*COUNTING, *(name for name in SELECTOR if name != "cap"), "noise", "p_a", "p_b")  # a cap follows
     return same and all(getattr(stored, name) == getattr(proposed, name) for name in names)

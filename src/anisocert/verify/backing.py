@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import COLUMNS, INHERITED, POLICIES, SHRUNK, BrokenMemoryError, Memory, shown
 from anisocert.runs import StoredRun
-from anisocert.runs.answers import check_answer, own_promise, unbacked
+from anisocert.runs.answers import check_answer, own_promise, same_votes, unbacked
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import ANSWERS
 
@@ -128,8 +128,13 @@ def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.
     for row in run.rows:
         number, note = int(row["idx"]), row["memory_note"]
         proposed = run.certificate(number, inputs(number))
-        for fault in unbacked(memory, row, proposed):
-            yield Finding(f"example {number}", f"memory {note} it, but {fault}")
+        faults, own = [*unbacked(memory, row, proposed)], None
+        if note == INHERITED:
+            own = own_promise(memory, proposed)
+            # Its own promise answers these votes; and what inherited is not stored later, as a memory only grows.
+            if not faults and own is not None and same_votes(own, proposed):
+                faults = ["holds a promise to it from the same votes"]
+        yield from (Finding(f"example {number}", f"memory {note} it, but {fault}") for fault in faults)
         # A weaker policy gives no other input's promise; one that was answered before has its own.
-        if note == INHERITED and not POLICIES[memory.policy].inherits and own_promise(memory, proposed) is None:
+        if note == INHERITED and not POLICIES[memory.policy].inherits and own is None:
             yield Finding(f"example {number}", f"memory {note} it, which policy {memory.policy} does not give")

@@ -111,6 +111,15 @@ def test_a_group_may_have_methods_of_its_own_and_be_attacked(write):
     assert " ".join(attack.command) == ("attack runs/smoothadv-0.25/ours --first --radius 0.25 --radius 0.625 --max 9")
 
 
+def test_a_run_through_another_memory_may_be_attacked_averaged_and_remembered_again(write):
+    text = TEXT.replace("[methods.ball]", '[methods.again]\nof = "ball"\n[methods.ball]')
+    text = text.replace('average-of = "ours"', 'average-of = "ball"').replace("methods.ours =", 'first = ["ball"]\n#')
+    stages = {stage.name: stage for stage in read_matrix(write(text))}
+    assert stages["attack smoothadv-0.25 ball"].needs == ("remember smoothadv-0.25 ball",)
+    assert stages["certify cohen-0.25 average"].needs == ("train cohen-0.25", "remember cohen-0.25 ball")
+    assert stages["remember cohen-0.25 again"].needs == ("remember cohen-0.25 ball",)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -142,11 +151,17 @@ def test_a_group_may_have_methods_of_its_own_and_be_attacked(write):
         ("n = 500", "force = true", "or compute, or does a part, got --force"),
         ("n = 500", 'ray-address = "ray://stranger"', "or compute, or does a part, got --ray-address"),
         ("n = 500", 'shard = "1/4"', "or compute, or does a part, got --shard"),
+        (
+            '[[networks]]\nrecipe = "cohen"',
+            '[first]\nsave = false\n[[networks]]\nfirst = ["ours"]\nrecipe = "cohen"',
+            "or compute, or does a part, got --no-save",
+        ),
         ("n = 500", "help = true", "or compute, or does a part, got --help"),
         ("sigma = 0.25", 'sigma = 0.25\nname = "../x"', "expected names of letters, digits, .* got 'train ../x-0.25'"),
         ("sigma = 0.25", f"sigma = 1{'0' * 400}", "expected finite numbers as sigma in networks"),
         ("sigma = 0.25", f"sigma = {'1' * 5000}", "not TOML"),
         ('of = "ours"\nmemory', 'of = "fixd"\nmemory', "'certify cohen-0.25 fixd' among the stages"),
+        ('of = "ours"\nmemory', 'of = "ball"\nmemory', "none needs itself, got remember cohen-0.25 ball -> reme"),
     ],
 )
 def test_mistakes_are_named(write, old, new, said):

@@ -97,27 +97,34 @@ def _trained(
             runs = f"{name}-{level:g}"
             yield from _runs(file, matrix, group, runs, networks[network], shared | {"sigma": level})
             for method in group.get("first", ()):
-                yield _attack(file, matrix.get("first", {}), runs, method, level)
+                run = _made(runs, method, _methods(file, matrix["methods"], group))
+                yield _attack(file, matrix.get("first", {}), runs, method, level, run)
 
 
 def _runs(file: Path, matrix: Values, group: Values, name: str, network: Network, shared: Values) -> Iterator[Stage]:
     """One run per method. shared: the options of all."""
     if network.denoise is not None:
         shared = shared | {"denoise": network.denoise}
-    for method, own in _methods(file, matrix["methods"], group).items():
+    methods = _methods(file, matrix["methods"], group)
+    for method, own in methods.items():
         memory, out = {"memory": f"memories/{name}-{method}.sqlite"}, ("--out", f"runs/{name}/{method}")
         if source := own.get("of"):
             options = {option: value for option, value in own.items() if option != "of"} | memory
             command = ("memory", "add", f"runs/{name}/{source}", *flags(options), *out)
-            yield Stage(f"remember {name} {method}", command, (f"certify {name} {source}",))
+            yield Stage(_made(name, method, methods), command, (_made(name, source, methods),))
             continue
         options, needs = shared | matrix.get("certify", {}) | group.get("certify", {}) | own, list(network.needs)
         if options.pop("memory", False):
             options |= memory
         if source := options.get("average-of"):
-            needs.append(f"certify {name} {source}")
+            needs.append(_made(name, source, methods))
             options["average-of"] = f"runs/{name}/{source}"
-        yield Stage(f"certify {name} {method}", ("certify", network.weights, *flags(options), *out), tuple(needs))
+        yield Stage(_made(name, method, methods), ("certify", network.weights, *flags(options), *out), tuple(needs))
+
+
+def _made(name: str, method: str, methods: Values) -> str:
+    """The stage that makes the run of a method."""
+    return f"{'remember' if methods.get(method, {}).get('of') else 'certify'} {name} {method}"
 
 
 def _methods(file: Path, common: Values, group: Values) -> dict[str, Values]:
@@ -135,15 +142,15 @@ def _methods(file: Path, common: Values, group: Values) -> dict[str, Values]:
     return {name: options for name, options in methods.items() if name in group.get("only", methods)}
 
 
-def _attack(file: Path, first: Values, network: str, method: str, sigma: float) -> Stage:
-    """What a stranger who comes first leaves: at the same radii for every method."""
+def _attack(file: Path, first: Values, network: str, method: str, sigma: float, run: str) -> Stage:
+    """What a stranger who comes first leaves: at the same radii for every method. run: the stage that makes it."""
     multiples = first.get("multiples", [])
     if not fits(multiples, list[float]) or not all(map(_is_finite, multiples)):
         raise ArgumentError(f"{file}: expected multiples in first as a list, each a number, got {multiples!r}")
     options = {name: value for name, value in first.items() if name != "multiples"}
     radii = [f"{multiple * sigma:g}" for multiple in multiples]
     command = ("attack", f"runs/{network}/{method}", "--first", *flags({"radius": radii} | options))
-    return Stage(f"attack {network} {method}", command, (f"certify {network} {method}",))
+    return Stage(f"attack {network} {method}", command, (run,))
 
 
 def _levels(file: Path, key: str, group: Values) -> list[float]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
@@ -12,7 +13,7 @@ NAMED, OPTION = re.compile(r"[\w.+ -]+"), re.compile(r"--[a-z0-9-]+")
 WRITTEN = ("--out", "--memory")
 REFUSED = (
     "--force", "--config", "--help", "--ray-address",  # whose cluster would get the network, and run code here
-    "--shard", "--dry-run", "--time-budget",  # which end well with less than a whole run
+    "--shard", "--dry-run", "--time-budget", "--no-save",  # which end well with less than a whole run
 )  # fmt: skip
 
 
@@ -54,6 +55,11 @@ def check_stages(file: Path, stages: Sequence[Stage]) -> None:
         for need in stage.needs:
             if need not in names:
                 raise ArgumentError(f"{file}: expected {need!r} among the stages, which {stage.name!r} needs, got none")
+    try:
+        TopologicalSorter({stage.name: stage.needs for stage in stages}).prepare()
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ArgumentError(f"{file}: expected stages of which none needs itself, got {circle}") from error
 
 
 def _expect_own_folder(file: Path, stage: Stage) -> None:

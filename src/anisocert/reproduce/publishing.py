@@ -20,6 +20,8 @@ from anisocert.runs.files import TABLE, checksum, read_description, write_descri
 
 FOLLOWING = ("correct", "p_a", "p_b", "bound_k", "bound_n", "seconds")
 """Columns that follow from label, prediction, votes and the plan, or tell of the machine alone."""
+OF_A_LOOK = ("bound_k", "bound_n")
+"""What does not follow, and is kept, where the plan stops at looks: the bound is of the best of them."""
 ENCODINGS = {pa.int64(): "DELTA_BINARY_PACKED", pa.float64(): "BYTE_STREAM_SPLIT"}
 
 
@@ -44,8 +46,9 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
 
 def kept_rows(run: Path) -> bytes:
     """The table of a run as it is published."""
-    table, content = read_run(run).table, io.BytesIO()
-    table = table.select([name for name in table.column_names if name not in FOLLOWING])
+    stored, content = read_run(run), io.BytesIO()
+    left_out = set(FOLLOWING) - set(() if stored.said("stop") is None else OF_A_LOOK)
+    table = stored.table.select([name for name in stored.table.column_names if name not in left_out])
     encoded = {field.name: ENCODINGS[field.type] for field in table.schema if field.type in ENCODINGS}
     pq.write_table(
         table, content, column_encoding=encoded, write_statistics=False, store_schema=False,

@@ -87,8 +87,45 @@ def test_a_run_that_is_gone_is_not_done_and_a_network_may_be(tmp_path):
     assert run_stages([run], tmp_path).done == ["certify"]
     shutil.rmtree(tmp_path / "made")
     assert run_stages([network], tmp_path).done == ["train"]
-    with pytest.raises(ArgumentError, match=r"certify was done, and .*made/certify is gone: put it back, or remove "):
+    with pytest.raises(ArgumentError, match=r"certify was done, and .*certify/run.json is gone: put it back, or rem"):
         run_stages([run], tmp_path)
+
+
+def test_an_attack_that_is_gone_is_not_done(tmp_path):
+    kept, stage = tmp_path / "runs" / "attacked-first.json", Stage("a", ("attack", "runs", "--help"))
+    kept.parent.mkdir()
+    kept.touch()
+    assert run_stages([stage], tmp_path).done == run_stages([stage], tmp_path).done == ["a"]
+    kept.unlink()
+    with pytest.raises(ArgumentError, match=r"a was done, and .*runs/attacked-first.json is gone: put it back, or rem"):
+        run_stages([stage], tmp_path)
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["", "a mark from before stages were noted"])
+def test_what_depends_on_a_stage_that_is_redone_is_not_done(tmp_path, noted):
+    a, _, c = stages = [quick("a"), quick("b", "a"), quick("c", "b")]
+    folder = tmp_path / "stages"
+    assert run_stages(stages, tmp_path).done == run_stages(stages, tmp_path).done == ["a", "b", "c"]
+    if not noted:
+        said = json.loads((folder / "b.json").read_text())
+        del said["needs"]
+        (folder / "b.json").write_text(json.dumps(said))
+        (folder / "c.json").unlink()
+    (folder / "a.json").unlink()
+    if not noted:
+        assert run_stages(stages, tmp_path).failed == []
+        return
+    words = f"b was done before a, which it needs, was removed or redone: use another --out, or remove {folder}/b.json"
+    with pytest.raises(ArgumentError, match=re.escape(words)):
+        run_stages(stages, tmp_path)
+    assert run_stages([a], tmp_path).done == ["a"]
+    with pytest.raises(ArgumentError, match=re.escape(words)):
+        run_stages([c], tmp_path, among=stages)
+    (folder / "b.json").unlink()
+    with pytest.raises(ArgumentError, match="c was done before b, which it needs, was removed or redone"):
+        run_stages(stages, tmp_path)
+    (folder / "c.json").unlink()
+    assert run_stages(stages, tmp_path).done == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["", "a mark from before files were noted"])

@@ -1,4 +1,4 @@
-"""What is known of a stage that was done: the command that did it, and which files of the user's it read."""
+"""What is known of a stage that was done: its command, the user's files that it read, and the stages that it needed."""
 
 import json
 from functools import lru_cache
@@ -9,6 +9,7 @@ from anisocert.errors import ArgumentError
 from anisocert.inputs import checksum, read_regular, regular_file
 from anisocert.options import fits
 from anisocert.reproduce.stages import Stage, file_name
+from anisocert.runs.files import ATTACKED, DESCRIPTION
 from anisocert.shell import shell_join
 
 LARGEST = 1 << 20  # bytes of a mark
@@ -20,14 +21,15 @@ def command_line(stage: Stage) -> str:
 
 
 def is_done(stage: Stage, out: Path) -> bool:
-    """Whether a stage has ended well; an error if its command or a file of the user's was another, or its run is gone.
+    """Whether a stage has ended well; an error if it was by another command, or with other files of the user's.
 
-    A trained network may be gone: it is large, and its runs stay what they are.
+    An error too if a stage that it needs was done again since then, or its own run or attack is gone. A trained network
+    may be gone: it is large, and its runs stay what they are.
     """
     path = place(out, "stages", stage, ".json")
     if not path.exists():
         return False
-    command, files = _read(path)
+    command, files, needs = _read(path)
     remedy = f"use another --out, or remove {path} and what it made"
     if (before := command) != (now := command_line(stage)):
         raise ArgumentError(f"{stage.name} was done by a different command: {remedy}; then: {before}; now: {now}")
@@ -38,30 +40,45 @@ def is_done(stage: Stage, out: Path) -> bool:
                 f"{stage.name} was done with another {file}: {remedy}, or put that file back; then: SHA-256 {noted}; "
                 f"now: {now}"
             )
-    if stage.command[0] != "train" and "--out" in stage.command:
-        run = out / stage.command[stage.command.index("--out") + 1]
-        if not (run / "run.json").exists():
-            raise ArgumentError(f"{stage.name} was done, and {run} is gone: put it back, or remove {path}")
+    marks = marks_of(stage, out)
+    for need in stage.needs:
+        if need in needs and needs[need] != marks.get(need):  # a mark from before these were noted knows of none
+            raise ArgumentError(f"{stage.name} was done before {need}, which it needs, was removed or redone: {remedy}")
+    made = None
+    if stage.command[0] == "attack":
+        made = out / stage.command[1] / ATTACKED
+    elif stage.command[0] != "train" and "--out" in stage.command:
+        made = out / stage.command[stage.command.index("--out") + 1] / DESCRIPTION
+    if made is not None and not made.exists():
+        raise ArgumentError(f"{stage.name} was done, and {made} is gone: put it back, or remove {path}")
     return True
 
 
-def _read(path: Path) -> tuple[str, dict[str, str]]:
-    """The command of a mark, and the SHA-256 of each file that it read."""
+def _read(path: Path) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The command of a mark, and the SHA-256 of each file that it read and of the mark of each stage that it needed."""
     try:
         content = json.loads(read_regular(path, LARGEST))
-        command, files = content["command"], content.get("files", {})
-        if fits(command, str) and fits(files, dict) and all(fits(text, str) for pair in files.items() for text in pair):
-            return command, files
+        command, files, needs = content["command"], content.get("files", {}), content.get("needs", {})
+        texts = [command, *files, *files.values(), *needs, *needs.values()]
+        if fits(files, dict) and fits(needs, dict) and all(fits(text, str) for text in texts):
+            return command, files, needs
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     raise ArgumentError(f"expected what is known of a stage in {path}, got something else: remove it and what it made")
 
 
-def mark(stage: Stage, seconds: float, files: dict[str, str], out: Path) -> None:
-    """Note that a stage has ended well. files: the SHA-256 that each of its files had when it began."""
+def mark(stage: Stage, seconds: float, files: dict[str, str], needs: dict[str, str], out: Path) -> None:
+    """Note that a stage has ended well. files, needs: the SHA-256 of its files, and `marks_of` it, when it began."""
     path = place(out, "stages", stage, ".json")
-    text = json.dumps({"command": command_line(stage), "seconds": round(seconds, 1), "files": files}) + "\n"
-    write_whole(path, lambda part: part.write_text(text))
+    # To all digits, so that a stage that is done again has another mark.
+    content = {"command": command_line(stage), "seconds": seconds, "files": files, "needs": needs}
+    write_whole(path, lambda part: part.write_text(json.dumps(content) + "\n"))
+
+
+def marks_of(stage: Stage, out: Path) -> dict[str, str]:
+    """The SHA-256 of the mark of each stage that a stage needs, as far as these are done."""
+    paths = {need: out / "stages" / f"{file_name(need)}.json" for need in stage.needs}
+    return {need: hash_of(str(path)) for need, path in paths.items() if path.exists()}
 
 
 def hash_of(file: str) -> str:

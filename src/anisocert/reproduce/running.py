@@ -19,7 +19,7 @@ import anisocert
 from anisocert.durable import BusyError, locked, refuse_link
 from anisocert.errors import ArgumentError
 from anisocert.inputs import NO_LINK
-from anisocert.reproduce.marks import hash_of, is_done, mark, place
+from anisocert.reproduce.marks import hash_of, is_done, mark, marks_of, place
 from anisocert.reproduce.stages import Stage
 
 STOPPED = 3  # exit code of a command that will resume where it stopped
@@ -46,13 +46,14 @@ class Outcome:
 class Running:
     """A stage at work, the lock that it and this process hold, and when it started (time.monotonic).
 
-    files: the SHA-256 that its files had then.
+    files, needs: the SHA-256 that its files, and the marks of the stages that it needs, had then.
     """
 
     process: "subprocess.Popen[bytes]"
     lock: ExitStack
     since: float
     files: dict[str, str]
+    needs: dict[str, str]
 
 
 def run_stages(
@@ -68,9 +69,9 @@ def run_stages(
 
     among: all stages of the experiment, if those to run may need others that were done before.
 
-    A stage that ends well leaves a mark with its command, and the SHA-256 of the user's files, in `out/stages`; one
-    whose command or files have changed since then is refused, as its results would not match them. Output goes to
-    `out/logs`.
+    A stage that ends well leaves a mark with its command, and the SHA-256 of the user's files and of the marks of the
+    stages that it needs, in `out/stages`; one of which any has changed since then is refused, as its results would not
+    match them. Output goes to `out/logs`.
     """
     outcome = Outcome(done=[stage.name for stage in stages if is_done(stage, out)])
     needed = {name for stage in stages for name in stage.needs}
@@ -131,7 +132,7 @@ def _missing(waiting: Sequence[Stage], stages: Sequence[Stage], among: Sequence[
 
 def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
     """The stage at work, unless another process is doing it, or has just done it."""
-    files, lock = {file: hash_of(file) for file in stage.files}, ExitStack()
+    files, needs, lock = {file: hash_of(file) for file in stage.files}, marks_of(stage, out), ExitStack()
     try:
         descriptor = lock.enter_context(locked(place(out, "stages", stage, ".lock"), wait=False))
     except BusyError:
@@ -152,7 +153,7 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
             stderr=output, cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())},
             **_apart(descriptor),
         )  # fmt: skip
-    return Running(process, lock, time.monotonic(), files)
+    return Running(process, lock, time.monotonic(), files, needs)
 
 
 def _apart(lock: int) -> dict[str, Any]:
@@ -171,7 +172,7 @@ def _end(
         outcome.failed.append(stage.name)
         tell(stage.name, f"failed: {changed[0]} changed while it ran: remove what it made, and run it again")
     elif code == 0:
-        mark(stage, seconds, job.files, out)
+        mark(stage, seconds, job.files, job.needs, out)
         outcome.done.append(stage.name)
         tell(stage.name, f"done in {seconds:.0f} s")
     elif asked or code == STOPPED:

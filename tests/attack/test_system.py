@@ -12,6 +12,7 @@ from anisocert import attack
 from anisocert.attack import Search, attack_system
 from anisocert.attack.system import _Questions, _towards
 from anisocert.data import digits
+from anisocert.errors import ArgumentError
 from anisocert.memory import BrokenMemoryError
 from anisocert.runs import read_run
 
@@ -58,6 +59,13 @@ def test_no_answer_changes_and_the_memory_stays_as_it_was(crowded):
     assert found.abstained is None
     assert not found.failed
     assert path.read_bytes() == content
+
+
+def test_an_empty_memory_withstands_nothing(digits_network):
+    network, secret = digits_network[0], b"known to no client"
+    system = ac.System(network, smoothing=ac.Gaussian(0.25), plan=PLAN, memory=ac.Memory(), secret=secret)
+    with pytest.raises(ArgumentError, match="expected a promise to attack, got none: the memory is empty"):
+        attack_system(system, how=QUICK)
 
 
 @pytest.mark.parametrize("policy", ["abstain", "worst-case"])

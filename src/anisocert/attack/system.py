@@ -19,6 +19,7 @@ from anisocert.attack.search import INSIDE, Finder, Search
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.data import evenly
 from anisocert.engine import Network
+from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
 from anisocert.memory import INHERITED, POLICIES, BrokenMemoryError, Memory
 from anisocert.optimize import Anisotropic
@@ -94,6 +95,8 @@ def attack_system(
     """
     memory, how, questions = system.memory, how or Search(), _Questions(system)
     entries = list(memory.entries())
+    if not entries:
+        raise ArgumentError("expected a promise to attack, got none: the memory is empty")
     promises = [entries[i] for i in evenly(len(entries), most)]
     for first in range(0, len(promises), AT_ONCE):
         part = promises[first : first + AT_ONCE]

@@ -54,13 +54,11 @@ class Search:
 class Found:
     """The most hostile point inside each region, and the nearest that seems to be answered differently.
 
-    inside, change: `m x d`, in units of the axes; changes: `m`, whether there is one at all. rivals: `m x 2`, the
-    class that leads, or is next, at each of the two.
+    inside, change: `m x d`, in units of the axes. rivals: `m x 2`, the class that leads, or is next, at each of them.
     """
 
     inside: Tensor
     change: Tensor
-    changes: Tensor
     rivals: Tensor
 
 
@@ -68,8 +66,8 @@ def search(targets: Targets, how: Search) -> Found:
     """Look inside each region, then beyond it until the answer changes, then back towards the centre."""
     finder = Finder(targets, how)
     inside, lead, rival = finder.inside()
-    change, changes, other = finder.beyond(inside, lead > 0, rival)
-    return Found(inside, change, changes, torch.stack([rival, other], 1))
+    change, other = finder.beyond(inside, lead > 0, rival)
+    return Found(inside, change, torch.stack([rival, other], 1))
 
 
 class Finder:
@@ -109,8 +107,8 @@ class Finder:
         at = torch.arange(len(best), device=best.device) * self.how.starts + best
         return u[at], lead[at], rival[at]
 
-    def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(point, whether it is answered differently, rival), as near to the centre as was found."""
+    def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor]:
+        """(point, rival), as near to the centre as a different answer was found. changes: where u has one already."""
         u, changes, rival = u.clone(), changes.clone(), rival.clone()
         budget, steps = u.new_ones(len(u), dtype=torch.float32), max(1, self.how.steps // 2)
         while bool((open_ := (~changes & (budget < self.how.reach)).nonzero()[:, 0]).numel()):
@@ -131,7 +129,7 @@ class Finder:
                 u[at] = torch.where(better.unsqueeze(1), nearer, u[at])
                 rival[at] = torch.where(better, other, rival[at])
                 u[at], rival[at] = self._shorten(subset, u[at], rival[at])
-        return u, changes, rival
+        return u, rival
 
     def _shorten(self, targets: Targets, u: Tensor, rival: Tensor) -> tuple[Tensor, Tensor]:
         """The same directions, as short as they can be with a different answer at their end, by halving."""

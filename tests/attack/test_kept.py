@@ -3,9 +3,11 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import anisocert as ac
 from anisocert import seals
@@ -58,6 +60,17 @@ def test_other_inputs_and_another_network_begin_anew(attack, half_space):
     assert attack(x=X + np.float32(2**-10)) == [[0, 1], [2]]
     attack()
     assert attack(network=ac.Network(half_space([1.0, 0.1]).eval(), 2)) == [[0, 1], [2]]
+
+
+def test_another_version_and_another_kind_of_device_begin_anew(attack, monkeypatch):
+    attack()
+    monkeypatch.setattr("anisocert.runs.versions.__version__", "another")
+    assert attack() == [[0, 1], [2]]
+    known, keys = SimpleNamespace(description={}, ids=[0], x=X), set()
+    for kind in ("cpu", "cuda"):
+        network = SimpleNamespace(hash="one", device=torch.device(kind))
+        keys.add(_kept.key_of(known, network, known, np.zeros(1), QUICK, N))
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda _: b"", lambda _: b"mine"])

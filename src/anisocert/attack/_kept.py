@@ -1,8 +1,9 @@
 """Groups of inputs whose attack is done, in a file beside the run: an attack that was stopped goes on from them.
 
-Each group is kept under a key of all that its result depends on: the run, the network, the inputs, the radii and the
-options. What is kept of another attack is never used. Nor is a damaged file, or one that came with the run from
-somebody who would like it to have withstood more: the file is sealed with a secret of this user.
+Each group is kept under a key of all that its result depends on: the run, the network, the inputs, the radii, the
+options, and the versions and kind of device that attack. What is kept of another attack is never used. Nor is a damaged
+file, or one that came with the run from somebody who would like it to have withstood more: the file is sealed with a
+secret of this user.
 """
 
 import dataclasses
@@ -26,6 +27,7 @@ from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import read_regular
 from anisocert.runs import StoredRun
 from anisocert.runs.files import MOST_BYTES
+from anisocert.runs.versions import versions
 from anisocert.seals import opened, sealed, secret
 
 FILE = "attacking-first.kept"
@@ -61,7 +63,8 @@ def key_of(run: StoredRun, network: Network, clean: Clean, radii: NDArray[np.flo
     """Names the attack on one group: the same only where everything is that its result depends on."""
     guide = None if how.guide is None else how.guide.hash
     options = {field.name: getattr(how, field.name) for field in dataclasses.fields(how) if field.name != "guide"}
-    dependencies = [run.description, network.hash, guide, options, n, radii.tolist(), clean.ids]
+    here = {**versions(), "device": network.device.type}  # the description has those that the run was made with
+    dependencies = [run.description, network.hash, here, guide, options, n, radii.tolist(), clean.ids]
     return hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode() + clean.x.tobytes()).hexdigest()
 
 

@@ -141,7 +141,8 @@ def test_a_weaker_attack_does_not_replace_a_stronger_one(cli, run):
     kept = (folder / ATTACKED).read_bytes()
     one = read_run(folder).attacked
     for weaker, what in (
-        (("--radius", 0.05), "2 radii"),
+        (("--radius", 0.05), "radius 0.1"),
+        (("--radius", 0.01, "--radius", 0.02), "radius 0.05, radius 0.1"),
         (("--radius", 0.05, "--radius", 0.1, "--max", 1), "inputs that this one leaves out (1)"),
         (("--radius", 0.05, "--radius", 0.1, "--n", 50), "n 100"),
     ):  # fmt: skip

@@ -41,7 +41,7 @@ def expect_stronger(
     left_out = set(kept.ids.tolist()) - set(ids)
     effort = {"n": n, "starts": how.starts, "steps": how.steps, "samples": how.samples}
     more = [f"{name} {getattr(kept, name):,}" for name, now in effort.items() if getattr(kept, name) > now]
-    more += [f"{len(kept.radii) - 1} radii"] * (len(kept.radii) > len(radii))
+    more += [f"radius {radius:g}" for radius in np.setdiff1d(kept.radii, radii)]
     more += [f"inputs that this one leaves out ({len(left_out):,})"] * bool(left_out)
     more += ["answers that contradict the run"] * kept.failed
     if more:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from anisocert import Gaussian, Numerics, Plan, Uniform, predict
 from anisocert.data import digits
@@ -46,6 +47,19 @@ def test_answers_are_those_of_the_library(cli, trained_digits, tmp_path):
     assert stored["numerics"]["precision"] == "float32"
     cli("predict", *arguments, "--precision", "float32", "--out", tmp_path / "a.csv")
     assert read((tmp_path / "a.csv").read_text()) == known
+
+
+def test_answers_to_image_files_name_them_in_every_format(cli, trained_digits, tmp_path):
+    for name in ("cat, tame", "dog"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        Image.new("L", (8, 8)).save(tmp_path / "images" / name / "1.png")
+    known = ["cat, tame/1.png", "dog/1.png"]
+    arguments = (trained_digits, "--data", tmp_path / "images", "--sigma", 0.25, "--n", 20, "--format")
+    header, *rows = csv.reader(io.StringIO(cli("predict", *arguments, "csv").out))
+    assert header == ["id", "label", "answer", "file"]
+    assert sorted(row[3] for row in rows) == known
+    answers = json.loads(cli("predict", *arguments, "json").out)["answers"]
+    assert [list(map(str, answer.values())) for answer in answers] == rows
 
 
 def test_it_warns_of_noise_the_network_does_not_know(cli, trained_digits, tmp_path):

@@ -112,6 +112,8 @@ def _answers(job: "Job", network: "Network") -> list[int]:
 def _write(
     rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str, out: Path | None, names: tuple[str, ...]
 ) -> None:
+    import csv
+    import io
     import json
 
     from anisocert.durable import write_whole
@@ -136,8 +138,13 @@ def _write(
         answers = [dict(zip(COLUMNS, row, strict=True)) | file for row, file in zip(rows, files, strict=True)]
         text = json.dumps(summary | {"answers": answers}, indent=2) + "\n"
     else:
-        text = "".join(",".join(map(str, row)) + "\n" for row in (COLUMNS, *rows))
+        lines: list[tuple[Any, ...]] = [COLUMNS, *rows]
+        if names:
+            lines = [(*line, file) for line, file in zip(lines, ("file", *names), strict=True)]
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows(lines)
+        text = written.getvalue()
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write_whole(out, lambda part: part.write_text(text))
+        write_whole(out, lambda part: part.write_text(text, "utf-8"))

@@ -88,15 +88,15 @@ class Sources(Said):
         return examples if ids is None else examples.subset(ids=ids)
 
     def inputs(self) -> Callable[[int], NDArray[np.float32] | None]:
-        """Returns the input of an example id, read on demand; None if there is none."""
+        """A function that gives the input of an example id, read on demand; None if there is none."""
         examples = self.examples()
         places = {number: place for place, number in enumerate(examples.ids.tolist())}
 
-        def found(number: int) -> NDArray[np.float32] | None:
+        def input_of(number: int) -> NDArray[np.float32] | None:
             place = places.get(number)
             return None if place is None else as_float(np.asarray(examples.pixels[np.array([place])]))[0]
 
-        return found
+        return input_of
 
     def expect_inputs(self, inputs: Mapping[int, NDArray[Any]]) -> None:
         """An error if these, by id, are not what the run was made from, where its hash of that tells."""

@@ -104,6 +104,11 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify nets:broken {CERTIFY}", 1, r"got what it raised: OSError('no weights\nhere')"),
         (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
         (f"certify net.safetensors {CERTIFY.replace('--out out', '--out cut.safetensors')}", 2, "is a file"),
+        (
+            "certify text.txt --data digits --out out",
+            1,
+            "expected a whole file written by torch.save at",
+        ),
         (f"certify nothing {CERTIFY}", 2, "package.module:function, got the folder "),
         (f"certify nowhere {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
         ("predict nowhere.safetensors --data digits", 2, "expected a network file, or package.module:function, at"),

@@ -19,6 +19,7 @@ from anisocert.memory import Memory
 from anisocert.models import Codebook, Coded, PerCode
 from anisocert.models.adapters import SeveralError
 from anisocert.models.loading import expect_network_file, is_function
+from anisocert.models.weights import read_torch
 from anisocert.runs.configuration import Configuration
 from anisocert.shell import shell_quote
 
@@ -116,6 +117,8 @@ def trained_sigma(model: str, norm: str, denoise: str | None) -> float:
     metadata = {} if denoise is not None else models.described(model)  # no file says anything about the two together
     sigma = metadata.get("sigma")
     if metadata.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):
+        if not is_function(model) and Path(model).suffix not in (".safetensors", ".onnx"):
+            read_torch(Path(model))  # what is no network needs no sigma
         reason = f", which was trained for norm {metadata['norm']}" if metadata.get("norm") not in (None, norm) else ""
         levels = None if denoise is None or is_function(denoise) else models.load_denoiser(denoise)[0].levels
         among = "" if levels is None else f", of {levels[0]:g} to {levels[1]:g} for this denoiser"

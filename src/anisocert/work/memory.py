@@ -75,7 +75,7 @@ def _add(
         journal.unlink()
     else:
         table, file = run.table, folder / TABLE
-        answers = [_answer(file, {name: row[name] for name in COLUMNS}) for row in run.rows]
+        answers = [{name: row[name] for name in COLUMNS} for row in run.rows]
         _expect_backed(file, answers, run, memory, input_of)
         on_done(len(answers))
     return Counter(table["memory_note"].to_pylist())
